@@ -22,6 +22,8 @@ constexpr EnumNames<BaguaAlgorithm, 5> algorithm_names{
      {"decentralized", BaguaAlgorithm::decentralized},
      {"lowPrecisionDecentralized", BaguaAlgorithm::low_precision_decentralized}}};
 constexpr EnumNames<PeerSelection, 2> peer_names{{{"all", PeerSelection::all}, {"shiftOne", PeerSelection::shift_one}}};
+constexpr EnumNames<ReductionOp, 3> op_names{
+    {{"average", ReductionOp::average}, {"sum", ReductionOp::sum}, {"adasum", ReductionOp::adasum}}};
 constexpr EnumNames<GradientCompression, 4> compression_names{{{"none", GradientCompression::none},
                                                                {"fp16", GradientCompression::fp16},
                                                                {"bf16", GradientCompression::bf16},
@@ -69,7 +71,9 @@ void read_strategy(FieldReader& fields, StrategySpec& strategy) {
   });
   fields.read("bucketMiB", strategy.bucket_mib, bucket_mib_range);
   fields.read("fusionThresholdMiB", strategy.fusion_threshold_mib, fusion_mib_range);
+  fields.read("autotune", strategy.autotune);
   fields.read("gradientPredivideFactor", strategy.gradient_predivide_factor, predivide_range);
+  fields.read("op", strategy.op, op_names);
   read_bagua(fields, strategy);
   fields.read("broadcastBuffers", strategy.broadcast_buffers);
   fields.read("syncBatchNorm", strategy.sync_batch_norm);
@@ -86,9 +90,11 @@ json to_json(const StrategySpec& strategy) {
               {"syncBatchNorm", strategy.sync_batch_norm}};
   if (strategy.bucket_mib) object["bucketMiB"] = *strategy.bucket_mib;
   if (strategy.name == StrategyName::horovod) {
-    object["fusionThresholdMiB"] = strategy.fusion_threshold_mib;
-    object["gradientPredivideFactor"] = strategy.gradient_predivide_factor;
+    if (!strategy.autotune) object["fusionThresholdMiB"] = strategy.fusion_threshold_mib;
+    object["op"] = text_of(strategy.op, op_names);
+    if (strategy.op == ReductionOp::average) object["gradientPredivideFactor"] = strategy.gradient_predivide_factor;
   }
+  if (strategy.autotune) object["autotune"] = true;
   if (strategy.name == StrategyName::bagua) add_bagua(object, strategy);
   if (strategy.gradient_compression == GradientCompression::powersgd) {
     object["powerSgd"] = {{"rank", strategy.power_sgd.rank},

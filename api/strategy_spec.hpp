@@ -34,6 +34,13 @@ enum class PeerSelection {
   shift_one,  ///< One other, another one in each exchange.
 };
 
+/// What becomes of the ranks' gradients.
+enum class ReductionOp {
+  average,  ///< Their mean.
+  sum,      ///< Their sum.
+  adasum,   ///< Each rank's optimizer steps by its own; the changes of the parameters are combined.
+};
+
 /// gradientCompression powersgd only.
 struct PowerSgdSpec {
   std::int64_t rank = 1;           ///< Columns of the factors.
@@ -50,8 +57,10 @@ struct StrategySpec {
   /// Gradients are sent once about so many MiB of them are there. Absent: 25, or 10 with bagua. Not for horovod.
   std::optional<std::int64_t> bucket_mib;
   std::int64_t fusion_threshold_mib = 128;  ///< horovod only: as bucket_mib; 0 sends each gradient alone.
+  bool autotune = false;                    ///< ddp and horovod: the first steps choose the size of buckets.
   /// horovod only: what gradients are divided by before they are added up. The rest of the division follows.
   double gradient_predivide_factor = 1.0;
+  ReductionOp op = ReductionOp::average;                          ///< horovod only.
   BaguaAlgorithm algorithm = BaguaAlgorithm::gradient_allreduce;  ///< bagua only.
   std::int64_t qadam_warmup_steps = 100;                          ///< qadam only: steps that exchange gradients.
   PeerSelection peer_selection = PeerSelection::all;

@@ -244,6 +244,13 @@ void read_precision(FieldReader& training, Precision& precision) {
   training.report("precision", fmt::format("must be one of {}, got {}", fmt::join(names, ", "), shown(*found)));
 }
 
+void check_op(FieldReader& training, const TrainingSpec& spec) {
+  if (spec.strategy.op != ReductionOp::adasum || spec.precision != Precision::fp16_mixed) return;
+  training.report(
+      "strategy.op",
+      "is adasum, with which each rank steps by its own gradients, and 16-mixed may skip the step of one rank alone");
+}
+
 void check_strategy(FieldReader& training, const TrainingSpec& spec) {
   const GradientCompression compression = spec.strategy.gradient_compression;
   const bool is_16_bit = spec.precision == Precision::fp16 || spec.precision == Precision::bf16;
@@ -376,6 +383,7 @@ Result<TrainingSpec> parse_training_spec(const json& object) {
   read_precision(fields, spec.precision);
   fields.read_object("strategy", [&](FieldReader& strategy) { read_strategy(strategy, spec.strategy); });
   check_strategy(fields, spec);
+  check_op(fields, spec);
   fields.read("float32MatmulPrecision", spec.float32_matmul_precision, matmul_names);
   fields.read("channelsLast", spec.channels_last);
   fields.read("cudnnBenchmark", spec.cudnn_benchmark);

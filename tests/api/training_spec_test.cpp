@@ -65,6 +65,16 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
                           .fusion_threshold_mib = 0,
                           .gradient_predivide_factor = 2.5};
        }},
+      {R"({"strategy": {"autotune": true}})", [](TrainingSpec& spec) { spec.strategy.autotune = true; }},
+      {R"({"strategy": {"name": "horovod", "autotune": true}})",
+       [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::horovod, .autotune = true}; }},
+      {R"({"strategy": {"name": "horovod", "op": "adasum"}})",
+       [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::horovod, .op = ReductionOp::adasum}; }},
+      {R"({"strategy": {"name": "horovod", "op": "sum", "gradientCompression": "fp16"}})",
+       [](TrainingSpec& spec) {
+         spec.strategy = {
+             .name = StrategyName::horovod, .gradient_compression = GradientCompression::fp16, .op = ReductionOp::sum};
+       }},
       {R"({"strategy": {"name": "bagua", "algorithm": "bytegrad"}})",
        [](TrainingSpec& spec) {
          spec.strategy = {.name = StrategyName::bagua, .algorithm = BaguaAlgorithm::bytegrad};

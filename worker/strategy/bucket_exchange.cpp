@@ -29,6 +29,7 @@ class AdjustedAllReduce final : public BucketExchange {
   }
 
   [[nodiscard]] double factor() const override {
+    if (!options_.is_mean) return 1.0;
     return options_.predivide_factor ? 1.0 / *options_.predivide_factor : BucketExchange::factor();
   }
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin(std::size_t bucket) override {
@@ -39,7 +40,8 @@ class AdjustedAllReduce final : public BucketExchange {
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> proceed(std::size_t bucket) override {
     const torch::NoGradGuard no_grad;
     if (options_.dtype) buckets_[bucket].flat.copy_(sent_[bucket]);
-    if (options_.predivide_factor) buckets_[bucket].flat.mul_(*options_.predivide_factor / world_size());
+    if (options_.is_mean && options_.predivide_factor)
+      buckets_[bucket].flat.mul_(*options_.predivide_factor / world_size());
     return {};
   }
 

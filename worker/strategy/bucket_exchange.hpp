@@ -30,9 +30,9 @@ struct ExchangedBucket {
   std::vector<Part> parts;
 };
 
-/// The way in which the gradients of one bucket become their mean over the ranks, or what the optimizer of adapt()
-/// takes in place of it: one or several collectives. All ranks make the same calls in the same order, from the training
-/// thread and, on a GPU, from the thread of the backward pass.
+/// The way in which the gradients of one bucket become their mean, or sum, over the ranks, or what the optimizer of
+/// adapt() takes in place of it: one or several collectives. All ranks make the same calls in the same order, from the
+/// training thread and, on a GPU, from the thread of the backward pass.
 class BucketExchange {
  public:
   /// `process_group` is that of all ranks.
@@ -90,6 +90,7 @@ struct AllReduceOptions {
   /// Gradients are divided by it before they are added up; the sum is then divided by what is missing to the number of
   /// ranks, as Horovod's gradient_predivide_factor. Not set: all is divided before.
   std::optional<double> predivide_factor;
+  bool is_mean = true;  ///< False: the gradients become their sum over the ranks.
 };
 
 /// One all-reduce of the gradients.

@@ -71,7 +71,8 @@ Ddp::Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d:
       communicator_{communicator},
       wait_{std::move(wait)},
       follow_{options.follow ? options.follow : wait_},
-      gradients_{that_need_gradients(parameters_), process_group_, options.limits, exchange_for(options, parameters_)} {
+      gradients_{options.exchanges_gradients ? that_need_gradients(parameters_) : std::vector<torch::Tensor>{},
+                 process_group_, options.limits, exchange_for(options, parameters_), options.tuning} {
   if (options.synchronizes_batch_norm) {
     batch_norm_.emplace(process_group_, follow_);
     gradients_.send_at_end();
@@ -146,7 +147,7 @@ Result<void> Ddp::finish_gradients() {
 }
 
 NamedTensors Ddp::state() const {
-  NamedTensors state = gradients_.exchange().state();
+  NamedTensors state = gradients_.state();
   return own_buffers_ ? joined(std::move(state), own_buffers_->state()) : state;
 }
 
@@ -157,7 +158,7 @@ void Ddp::before_save() {
 Result<void> Ddp::after_restore() {
   if (own_buffers_) own_buffers_->after_restore();
   NamedTensors on_host, on_device;  // One message has the tensors of one device.
-  for (const torch::Tensor& tensor : gradients_.exchange().common_state())
+  for (const torch::Tensor& tensor : gradients_.common_state())
     (tensor.is_cpu() ? on_host : on_device).emplace_back("", tensor);
   TRY(broadcast(on_host, "the strategy's state"));
   return broadcast(on_device, "the strategy's state");
@@ -165,7 +166,7 @@ Result<void> Ddp::after_restore() {
 
 std::uint64_t Ddp::exchanged_bytes() const {
   const std::uint64_t of_batch_norm = batch_norm_ ? batch_norm_->exchanged_bytes() : 0;
-  return gradients_.exchange().exchanged_bytes() + buffer_bytes_ + of_batch_norm;
+  return gradients_.exchanged_bytes() + buffer_bytes_ + of_batch_norm;
 }
 
 }  // namespace trainyard::strategy

@@ -15,23 +15,26 @@
 #include "checkpoint/group/communicator.hpp"
 #include "worker/strategy/bucket_assignment.hpp"
 #include "worker/strategy/bucket_exchange.hpp"
-#include "worker/strategy/gradient_buckets.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/strategy/own_tensors.hpp"
 #include "worker/strategy/packed_tensors.hpp"
 #include "worker/strategy/sync_batch_norm.hpp"
+#include "worker/strategy/tuned_buckets.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::strategy {
 
 struct DdpOptions {
   BucketLimits limits;
+  /// The sizes of buckets that the first steps try, in place of `limits`. Not with an exchange that has a state.
+  std::optional<TuningOptions> tuning;
   /// After the last forward pass of each step all ranks get rank 0's buffers (such as BatchNorm's running statistics),
   /// while the backward pass runs. False: each rank keeps its own, and its part of a checkpoint has them.
   bool broadcasts_buffers = true;
   /// Batch normalisation takes its statistics over the batches of all ranks.
   bool synchronizes_batch_norm = false;
+  bool exchanges_gradients = true;  ///< False: each rank keeps its own.
   /// The exchange of the gradients. Given the names of the parameters that need gradients.
   std::function<MakeExchange(std::vector<std::string> names)> exchange;  ///< Not set: make_all_reduce.
   WaitForWork follow;  ///< For the collectives of usual steps. Not set: the constructor's `wait`.
@@ -98,7 +101,7 @@ class Ddp final : public GradientSync {
   checkpoint::Communicator& communicator_;
   WaitForWork wait_;
   WaitForWork follow_;
-  GradientBuckets gradients_;
+  TunedBuckets gradients_;
   std::optional<SyncBatchNorm> batch_norm_;          // with synchronizes_batch_norm
   std::optional<OwnTensors> own_buffers_;            // where buffers are not sent
   std::optional<BufferBroadcast> buffer_broadcast_;  // empty when there is nothing to send

@@ -43,6 +43,9 @@ class GradientSync {
   /// True when all ranks have the same parameters after each step. Otherwise a checkpoint has rank 0's as those of the
   /// model, and the optimizer's state of each rank; state() has to hold each rank's own parameters.
   [[nodiscard]] virtual bool keeps_parameters_equal() const { return true; }
+  /// True when all ranks have the same state of the optimizer after each step. Otherwise a checkpoint has that of each
+  /// rank.
+  [[nodiscard]] virtual bool keeps_optimizer_equal() const { return keeps_parameters_equal(); }
 
   /// The tensors that a resumed run needs beside the model and the optimizer to repeat the bits. Each rank has its own,
   /// which keep their storage.

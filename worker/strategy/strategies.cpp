@@ -3,12 +3,14 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "worker/strategy/adasum.hpp"
 #include "worker/strategy/bucket_exchange.hpp"
 #include "worker/strategy/byte_grad.hpp"
 #include "worker/strategy/ddp.hpp"
@@ -23,8 +25,11 @@ namespace {
 /// The strategy of one rank: its gradients stay as the backward pass leaves them.
 class SingleRank final : public GradientSync {
  public:
-  SingleRank(NamedTensors parameters, bool keeps_parameters_equal)
-      : parameters_{std::move(parameters)}, keeps_parameters_equal_{keeps_parameters_equal} {}
+  /// The equalities are those of the strategy with several ranks, so that a checkpoint fits any number of them.
+  SingleRank(NamedTensors parameters, bool keeps_parameters_equal, bool keeps_optimizer_equal)
+      : parameters_{std::move(parameters)},
+        keeps_parameters_equal_{keeps_parameters_equal},
+        keeps_optimizer_equal_{keeps_optimizer_equal} {}
 
   [[nodiscard]] Result<void> synchronize_model() override { return {}; }
   void zero_gradients() override {
@@ -32,12 +37,13 @@ class SingleRank final : public GradientSync {
   }
   void begin_backward(bool /*is_last_batch*/) override {}
   [[nodiscard]] Result<void> finish_gradients() override { return {}; }
-  /// As the strategy of several ranks says, so that a checkpoint fits any number of ranks.
   [[nodiscard]] bool keeps_parameters_equal() const override { return keeps_parameters_equal_; }
+  [[nodiscard]] bool keeps_optimizer_equal() const override { return keeps_optimizer_equal_; }
 
  private:
   NamedTensors parameters_;
   bool keeps_parameters_equal_;
+  bool keeps_optimizer_equal_;
 };
 
 /// The type that gradients are rounded to. Nothing: their own.
@@ -68,8 +74,9 @@ MakeExchange exchange_of(const api::StrategySpec& spec, std::vector<std::string>
     case api::StrategyName::ddp:
       break;
     case api::StrategyName::horovod:
-      return all_reduce(
-          {.dtype = sent_type(spec.gradient_compression), .predivide_factor = spec.gradient_predivide_factor});
+      return all_reduce({.dtype = sent_type(spec.gradient_compression),
+                         .predivide_factor = spec.gradient_predivide_factor,
+                         .is_mean = spec.op != api::ReductionOp::sum});
     case api::StrategyName::bagua:
       return bagua_exchange(spec);
   }
@@ -105,8 +112,21 @@ BucketLimits bucket_limits(const api::StrategySpec& spec) {
   return {.first_bytes = std::min(BucketLimits{}.first_bytes, bytes), .bytes = bytes};
 }
 
+/// The bucket sizes that are tried with `autotune`: the powers of two from 1 to 128 MiB.
+std::optional<TuningOptions> tuning_options(const api::StrategySpec& spec) {
+  if (!spec.autotune) return std::nullopt;
+  TuningOptions options{.plan = {}, .now = [] { return std::chrono::steady_clock::now(); }};
+  for (std::int64_t mib = 1; mib <= 128; mib *= 2) {
+    api::StrategySpec of_size = spec;
+    (spec.name == api::StrategyName::horovod ? of_size.fusion_threshold_mib : of_size.bucket_mib.emplace()) = mib;
+    options.plan.candidates.push_back(bucket_limits(of_size));
+  }
+  return options;
+}
+
 DdpOptions ddp_options(const api::StrategySpec& spec, WaitForWork follow) {
   return {.limits = bucket_limits(spec),
+          .tuning = tuning_options(spec),
           .broadcasts_buffers = spec.broadcast_buffers,
           .synchronizes_batch_norm = spec.sync_batch_norm,
           .exchange = [spec](std::vector<std::string> names) { return exchange_of(spec, std::move(names)); },
@@ -124,7 +144,11 @@ std::unique_ptr<GradientSync> make_with_own_parameters(OwnModelParts parts, cons
 
 std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers, dist::Group& group,
                                                  WaitForWork wait, WaitForWork follow, const api::StrategySpec& spec) {
-  if (group.world_size == 1) return std::make_unique<SingleRank>(std::move(parameters), !has_own_parameters(spec));
+  const bool is_adasum = spec.op == api::ReductionOp::adasum;
+  if (group.world_size == 1) {
+    return std::make_unique<SingleRank>(std::move(parameters), !has_own_parameters(spec),
+                                        !is_adasum && !has_own_parameters(spec));
+  }
   if (has_own_parameters(spec)) {
     return make_with_own_parameters({.parameters = std::move(parameters),
                                      .buffers = std::move(buffers),
@@ -134,6 +158,10 @@ std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedT
                                      .follow = follow ? follow : wait,
                                      .interval = spec.communication_interval},
                                     spec);
+  }
+  if (is_adasum) {
+    return std::make_unique<AdasumSync>(std::move(parameters), std::move(buffers), group.process_group,
+                                        *group.communicator, std::move(wait), ddp_options(spec, std::move(follow)));
   }
   return std::make_unique<Ddp>(std::move(parameters), std::move(buffers), group.process_group, *group.communicator,
                                std::move(wait), ddp_options(spec, std::move(follow)));

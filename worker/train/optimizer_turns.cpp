@@ -125,6 +125,10 @@ bool keep_parameters_equal(const std::vector<OptimizerTurn>& turns) {
   return std::ranges::all_of(turns, [](const auto& turn) { return turn.gradients->keeps_parameters_equal(); });
 }
 
+bool keep_optimizers_equal(const std::vector<OptimizerTurn>& turns) {
+  return std::ranges::all_of(turns, [](const auto& turn) { return turn.gradients->keeps_optimizer_equal(); });
+}
+
 Result<void> synchronize_model(const std::vector<OptimizerTurn>& turns) {
   for (const OptimizerTurn& turn : turns) {
     TRY(turn.gradients->synchronize_model());

@@ -37,6 +37,8 @@ using MakeGradientSync =
 
 /// GradientSync::keeps_parameters_equal() of all turns.
 [[nodiscard]] bool keep_parameters_equal(const std::vector<OptimizerTurn>& turns);
+/// GradientSync::keeps_optimizer_equal() of all turns.
+[[nodiscard]] bool keep_optimizers_equal(const std::vector<OptimizerTurn>& turns);
 
 /// Gives every rank the parameters and buffers of rank 0. Errors: those of GradientSync::synchronize_model().
 [[nodiscard]] Result<void> synchronize_model(const std::vector<OptimizerTurn>& turns);

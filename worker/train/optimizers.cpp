@@ -208,16 +208,6 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec, const Optim
 
 }  // namespace train
 
-void Optimizer::step_unless(const torch::Tensor& found_inf) {
-  if (found_inf.item<float>() == 0.0F) step();
-}
-
-void Optimizer::set_lr_factor(double /*factor*/) {
-  throw InvalidJob{
-      "the model's own optimizer does not follow training.lrSchedule and optimizer.lrScaling: override "
-      "trainyard::Optimizer::set_lr_factor() in it, or leave both out of the job"};
-}
-
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec, const std::vector<ParameterGroup>& groups,
                                           const torch::nn::Module& module) {
   std::map<void*, std::string> names;

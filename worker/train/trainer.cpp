@@ -70,7 +70,9 @@ Trainer::Trainer(TrainerParts parts)
                  },
              .device = parts_.device}},
       random_{parts_.device},
-      state_{make_state(parts_.module, optimizer_state(parts_.turns), random_, keep_parameters_equal(parts_.turns))},
+      state_{make_state(
+          parts_.module, optimizer_state(parts_.turns), random_,
+          {.parameters = keep_parameters_equal(parts_.turns), .optimizer = keep_optimizers_equal(parts_.turns)})},
       ema_{make_ema(parts_)},
       callbacks_{parts_.module},
       validation_{{.training = parts_.training,

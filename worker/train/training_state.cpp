@@ -78,11 +78,11 @@ checkpoint::State model_state(const Module& module, bool has_equal_parameters) {
 }
 
 checkpoint::State make_state(const Module& module, const NamedTensors& optimizer_state, const RandomState& random,
-                             bool has_equal_parameters) {
-  checkpoint::State state = model_state(module, has_equal_parameters);
+                             const EqualOnRanks& equal) {
+  checkpoint::State state = model_state(module, equal.parameters);
   for (const auto& [name, tensor] : optimizer_state) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::optimizer_prefix, name),
-                             .placement = has_equal_parameters ? Placement::replicated : Placement::per_rank,
+                             .placement = equal.optimizer ? Placement::replicated : Placement::per_rank,
                              .tensor = tensor.detach(),
                              .is_steady = true});
   }

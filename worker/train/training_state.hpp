@@ -32,14 +32,20 @@ class RandomState {
   std::vector<checkpoint::Entry> entries_;
 };
 
+/// The parts of a training's state that all ranks have alike.
+struct EqualOnRanks {
+  bool parameters = true;
+  bool optimizer = true;
+};
+
 /// The parameters and buffers of `module`, as entries of a checkpoint. `has_equal_parameters`: on all ranks; otherwise
 /// those of rank 0 are the model's.
 [[nodiscard]] checkpoint::State model_state(const Module& module, bool has_equal_parameters = true);
 /// The tensors that a run needs to resume bit-equal, which a Checkpointer reads and writes in place: parameters,
-/// buffers, `optimizer_state` (each rank's own, where the ranks' parameters are not equal), and the states of the
-/// random generators.
+/// buffers, `optimizer_state` (each rank's own, where the ranks' are not equal), and the states of the random
+/// generators.
 [[nodiscard]] checkpoint::State make_state(const Module& module, const NamedTensors& optimizer_state,
-                                           const RandomState& random, bool has_equal_parameters = true);
+                                           const RandomState& random, const EqualOnRanks& equal = {});
 
 /// The small values of a checkpoint.
 struct TrainingValues {

@@ -115,6 +115,16 @@ TEST(AllReduce, DividesBeforeAndAfterAsHorovodDoes) {
   }
 }
 
+TEST(AllReduce, AddsUpWhereTheSumIsAskedFor) {
+  const auto all = exchange_all(2, 1, all_reduce({.dtype = {}, .predivide_factor = 1.0, .is_mean = false}));
+  for (const auto& of_rank : all) {
+    for (std::size_t index = 0; index < of_rank[0].gradients.size(); ++index) {
+      const torch::Tensor expected = make_gradients(0, 0)[index] + make_gradients(0, 1)[index];
+      EXPECT_TRUE(torch::equal(of_rank[0].gradients[index], expected)) << index;
+    }
+  }
+}
+
 TEST(AllReduce, CountsTheBytesOfGradientsAndOfWhichParametersWereUsed) {
   EXPECT_EQ(exchange_all(2, 3, make_all_reduce)[1][2].bytes, 3U * 4U * (elements + parameter_count));
 }

@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <tuple>
@@ -52,12 +53,21 @@ struct Exchanged {
   std::vector<std::vector<std::string>> names;  // of each turn's parameters, then buffers
 };
 
+/// The strategy of a rank that exchanges nothing.
+class NoExchange final : public strategy::GradientSync {
+ public:
+  [[nodiscard]] Result<void> synchronize_model() override { return {}; }
+  void zero_gradients() override {}
+  void begin_backward(bool /*is_last_batch*/) override {}
+  [[nodiscard]] Result<void> finish_gradients() override { return {}; }
+};
+
 std::vector<OptimizerTurn> open(TwoLines& module, Exchanged& exchanged) {
   return open_turns(module, {}, [&](const NamedTensors& parameters, const NamedTensors& buffers) {
     auto& names = exchanged.names.emplace_back();
     for (const auto& tensors : {parameters, buffers})
       for (const auto& [name, tensor] : tensors) names.push_back(name);
-    return nullptr;
+    return std::make_unique<NoExchange>();
   });
 }
 

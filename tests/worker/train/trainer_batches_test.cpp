@@ -15,6 +15,7 @@
 #include "api/contract.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/train/training_run.hpp"
+#include "worker/data/sampler.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -78,6 +79,49 @@ TEST(TrainerBatches, ResumesToTheBitAndUsesEachSampleOnceAnEpoch) {
   }
   EXPECT_EQ(ids.size(), 300U);
   for (std::int64_t id = 0; id < 100; ++id) EXPECT_EQ(ids.count(id), 3U) << id;
+}
+
+TEST(TrainerBatches, TrainsInAnEpochsLastStepOnTheMeanOfItsSamplesAndRepeatsTheFirstOnesOnly) {
+  // 103 samples of 2 ranks: five steps of 20, and one of 3, which the epoch's first sample makes 4.
+  constexpr std::int64_t samples = 103, ranks = 2, epochs = 2;
+  const fakes::TemporaryFolder folder;
+  TrainingRun run{ranks};
+  run.training_samples = samples;
+  run.training.epochs = epochs;
+  run.training.optimizer = {.name = api::OptimizerName::sgd, .lr = 0.01};
+  run.sample_record = folder.path() + "/samples";
+  for (auto& rank : run.ranks) rank.module->set_uses_batch_norm(false);
+  run.run();
+  EXPECT_EQ(run.ranks[0].end.reason, "Completed") << run.ranks[0].end.message;
+
+  std::multiset<std::int64_t> expected_ids;
+  const auto expected = make_small_module(5);
+  expected->set_uses_batch_norm(false);
+  const auto data = make_small_dataset(samples, 0);
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    const torch::Tensor order = data::epoch_order(samples, run.training.seed, epoch);
+    const torch::Tensor seen = torch::cat({order, order.slice(0, 0, 1)});
+    for (const torch::Tensor& ids : seen.split(run.training.batch_size * ranks)) {
+      expected->zero_grad();
+      expected->training_step_end(expected->training_step(data.gather(ids), 0)).backward();
+      const torch::NoGradGuard no_grad;
+      for (torch::Tensor& parameter : expected->parameters())
+        if (parameter.grad().defined()) parameter.sub_(parameter.grad(), 0.01);
+    }
+    expected_ids.insert(seen.const_data_ptr<std::int64_t>(), seen.const_data_ptr<std::int64_t>() + seen.numel());
+  }
+  const auto ours = named_parameters(*run.ranks[0].module);
+  const auto theirs = named_parameters(*expected);
+  for (std::size_t index = 0; index < ours.size(); ++index)
+    EXPECT_TRUE(torch::allclose(ours[index].second, theirs[index].second, 0, 1e-6)) << ours[index].first;
+
+  std::multiset<std::int64_t> ids;
+  std::ifstream lines{*run.sample_record};
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json entry = nlohmann::json::parse(line);
+    for (const auto& id : entry.at("ids")) ids.insert(id.get<std::int64_t>());
+  }
+  EXPECT_EQ(ids, expected_ids);
 }
 
 /// A data set that asks for `threads`.

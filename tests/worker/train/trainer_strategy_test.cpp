@@ -64,6 +64,23 @@ const Strategy strategies[] = {
                             .gradient_predivide_factor = 2.0};
        training.accumulate_grad_batches = 2;
      }},
+    {"HorovodsSum",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::horovod, .op = api::ReductionOp::sum};
+     }},
+    {"Adasum",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::horovod, .op = api::ReductionOp::adasum};
+       training.accumulate_grad_batches = 2;
+       training.gradient_clip = {.norm = 0.1, .value = {}};
+     }},
+    {"AdasumInBf16ThatSkips",
+     [](api::TrainingSpec& training) {
+       training.strategy = {
+           .name = api::StrategyName::horovod, .fusion_threshold_mib = 0, .op = api::ReductionOp::adasum};
+       training.precision = api::Precision::bf16;
+       training.on_non_finite_loss = api::OnNonFiniteLoss::skip;
+     }},
     {"BaguaAllreduceInFp64",
      [](api::TrainingSpec& training) {
        training.strategy.name = api::StrategyName::bagua;
@@ -201,6 +218,7 @@ TEST(TrainerStrategies, GoOnWithOtherNumbersOfRanks) {
                                api::BaguaAlgorithm::low_precision_decentralized})
     train_with_other_numbers_of_ranks(
         {2, 3, 1, 2}, {.name = api::StrategyName::bagua, .algorithm = algorithm, .qadam_warmup_steps = 2});
+  train_with_other_numbers_of_ranks({2, 4, 1, 2}, {.name = api::StrategyName::horovod, .op = api::ReductionOp::adasum});
 }
 
 TEST(TrainerStrategies, EndWithTheCulpritWhenARankIsLost) {

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <torch/types.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/clock.hpp"
+#include "common/result.hpp"
+#include "worker/strategy/bucket_exchange.hpp"
+#include "worker/strategy/bucket_tuning.hpp"
+#include "worker/strategy/gradient_buckets.hpp"
+#include "worker/strategy/model_agreement.hpp"
+#include "worker/strategy/wait_for_work.hpp"
+
+namespace trainyard::strategy {
+
+struct TuningOptions {
+  TuningPlan plan;
+  std::function<Instant()> now;
+};
+
+/// The GradientBuckets of a training, which are made anew between two steps when a BucketTuning gives another size. The
+/// time of a step is that from zero() to the end of finish(), for which a rank that still tries sizes waits on the
+/// host. Rank 0's measurements decide for all ranks, and rank 0 logs each sample.
+class TunedBuckets {
+ public:
+  /// As the constructor of GradientBuckets. With `tuning`, `limits` are not used, and the exchanges that
+  /// `make_exchange` makes have no state.
+  TunedBuckets(std::vector<torch::Tensor> parameters, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
+               const BucketLimits& limits, MakeExchange make_exchange, std::optional<TuningOptions> tuning);
+
+  /// As GradientBuckets::send_at_end().
+  void send_at_end();
+  void zero();
+  void begin_backward(bool is_last_batch) { buckets_->begin_backward(is_last_batch); }
+  /// As GradientBuckets::finish(). The step that ends the tuning also sends rank 0's measurements to the other ranks.
+  [[nodiscard]] Result<void> finish(const WaitForWork& wait, const WaitForWork& follow);
+
+  /// That of the exchange and of the tuning.
+  [[nodiscard]] NamedTensors state() const;
+  /// BucketExchange::common_state(), and that of the tuning.
+  [[nodiscard]] std::vector<torch::Tensor> common_state() const;
+  [[nodiscard]] std::uint64_t exchanged_bytes() const { return past_bytes_ + buckets_->exchange().exchanged_bytes(); }
+
+ private:
+  [[nodiscard]] bool is_tuning() const { return tuning_ && !tuning_->is_done(); }
+  void make_buckets(const BucketLimits& limits);
+  [[nodiscard]] Result<void> end_tuned_step(const WaitForWork& wait);
+  void log_sample(const TuningSample& sample) const;
+  [[nodiscard]] Result<void> take_decision_of_rank0(const WaitForWork& wait);
+
+  std::vector<torch::Tensor> parameters_;
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  MakeExchange make_exchange_;
+  std::function<Instant()> now_;        // not set without tuning
+  std::optional<BucketTuning> tuning_;  // nothing: the buckets stay as they are
+  std::size_t candidate_ = 0;           // of the tuning, in buckets_
+  std::unique_ptr<GradientBuckets> buckets_;
+  std::uint64_t past_bytes_ = 0;  // given to collectives by earlier buckets
+  bool sends_at_end_ = false;
+  Instant step_began_;
+  std::uint64_t bytes_before_step_ = 0;
+};
+
+}  // namespace trainyard::strategy
