@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 
 #include "common/text.hpp"
-#include "common/try.hpp"
 
 namespace trainyard::rank {
 namespace {
