@@ -21,6 +21,7 @@
 #include "worker/launcher/process.hpp"
 #include "worker/launcher/rank_process.hpp"
 #include "worker/launcher/status_server.hpp"
+#include "worker/rank/error_file.hpp"
 #include "worker/rank/tcp.hpp"
 #include "worker/rank/termination_message.hpp"
 
@@ -92,9 +93,7 @@ class Launcher {
     return {};
   }
 
-  [[nodiscard]] rank::Reach reach() const {
-    return rank::is_loopback(options_.group.master_address) ? rank::Reach::loopback : rank::Reach::everywhere;
-  }
+  [[nodiscard]] rank::Reach reach() const { return rank::reach_of(options_.group.master_address); }
 
   Result<void> start_status_server() {
     if (!options_.group.status_port) return {};
@@ -335,6 +334,8 @@ void report_end(const rank::RankEnd& end, const std::optional<std::int64_t>& ran
       !written) {
     logging::warn("termination message not written", {{"error", written.error().message}});
   }
+  if (auto written = rank::write_error_file(environment, end, SystemClock{}.now()); !written)
+    logging::warn("torchrun's error file not written", {{"error", written.error().message}});
 }
 
 void launch(const Options& options, const rank::Environment& environment) {

@@ -13,8 +13,8 @@ namespace trainyard::launcher {
 /// exit code. Handles the process's signals and reaps every child, orphans of the ranks included.
 [[noreturn]] void launch(const Options& options, const rank::Environment& environment);
 
-/// Writes this process's end to the log and to the termination message. `rank`: the rank whose end this is; `progress`:
-/// the last report of this launcher's first rank.
+/// Writes this process's end to the log, to the termination message and to torchrun's error file. `rank`: the rank
+/// whose end this is; `progress`: the last report of this launcher's first rank.
 void report_end(const rank::RankEnd& end, const std::optional<std::int64_t>& rank,
                 const std::optional<rank::RankProgress>& progress, const rank::Environment& environment);
 

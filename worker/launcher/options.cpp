@@ -101,6 +101,7 @@ std::string usage() {
          "torch.distributed:\n"
          "  RANK WORLD_SIZE MASTER_ADDR, or NODE_RANK LOCAL_WORLD_SIZE WORLD_SIZE MASTER_ADDR for several ranks in one "
          "pod\n"
+         "  or the variables of torchrun, Open MPI's mpirun, MPICH's mpiexec and Slurm's srun (docs/launching.md)\n"
          "  TRAINYARD_STORE_PORT            port of the rendezvous store\n"
          "  TRAINYARD_PEER_PORT             port of rank 0's launcher, to which the other launchers connect\n"
          "  TRAINYARD_STATUS_PORT           port of /status and /metrics\n"

@@ -40,8 +40,7 @@ Result<std::unique_ptr<PeerLink>> open_peer_link(const rank::GroupEnvironment& e
                                                  const PeerSettings& settings, Instant now) {
   if (settings.self.rank_count == environment.world_size) return std::make_unique<NoLink>();
   if (settings.self.first_rank > 0) return std::make_unique<SpokeLink>(environment, settings, now);
-  const rank::Reach reach =
-      rank::is_loopback(environment.master_address) ? rank::Reach::loopback : rank::Reach::everywhere;
+  const rank::Reach reach = rank::reach_of(environment.master_address);
   auto listener = TRY(rank::listen_on(reach, environment.peer_port, "rank 0's launcher (TRAINYARD_PEER_PORT)"));
   return std::make_unique<HubLink>(std::move(listener), settings, now);
 }

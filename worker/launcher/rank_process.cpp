@@ -45,6 +45,8 @@ std::vector<std::string> complete_rank_environment(std::vector<std::string> base
   set(contract::env_group_rank, group.node_rank);
   set(contract::env_master_addr, group.master_address);
   set(contract::env_master_port, group.master_port);
+  set(contract::env_store_port, group.store_port);
+  set(contract::env_peer_port, group.peer_port);
   // Ranks do not get the token, so that a program that prints its environment prints no secret.
   std::erase_if(base, [prefix = fmt::format("{}=", contract::env_request_token)](const std::string& entry) {
     return entry.starts_with(prefix);

@@ -59,7 +59,8 @@ Result<std::unique_ptr<StatusServer>> StatusServer::start(const rank::GroupEnvir
                             : http.bind_to_port("::", port) || http.bind_to_port("0.0.0.0", port);
   if (!is_bound) {
     return fail(ErrorKind::already_exists, fmt::format("port {}, where /status (TRAINYARD_STATUS_PORT) was to listen, "
-                                                       "is in use by another program on this machine",
+                                                       "is in use by another program on this machine: end that program "
+                                                       "(ss -ltnp lists it), or give the group another port",
                                                        port));
   }
   auto thread = start_serving([&http] { return http.listen_after_bind(); }, [&http] { return http.is_running(); });

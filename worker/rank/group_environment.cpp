@@ -6,16 +6,11 @@
 
 #include "api/contract.hpp"
 #include "common/try.hpp"
+#include "worker/rank/launch_environment.hpp"
 #include "worker/rank/number.hpp"
 
 namespace trainyard::rank {
 namespace {
-
-constexpr std::int64_t ranks_max = 65'536;
-
-tl::unexpected<Error> contradiction(std::string message) {
-  return fail(ErrorKind::invalid, "the rank environment contradicts itself: " + std::move(message));
-}
 
 Result<std::uint16_t> port(const Environment& environment, std::string_view name, std::uint16_t otherwise) {
   const auto number =
@@ -97,10 +92,23 @@ Result<void> read_addresses(const Environment& environment, GroupEnvironment& gr
   return {};
 }
 
+/// torchrun's agent hosts the store for ranks that it has started itself.
+Result<void> check_torchrun(const Environment& environment) {
+  for (const auto name : {contract::env_rank, contract::env_world_size, contract::env_master_addr}) {
+    if (environment(name)) continue;
+    return fail(ErrorKind::invalid, fmt::format("{} is True, but {} is not set: torchrun sets both",
+                                                contract::env_elastic_use_agent_store, name));
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<GroupEnvironment> parse_group_environment(const Environment& environment) {
+Result<GroupEnvironment> parse_group_environment(const Environment& given) {
+  const Environment environment = TRY(in_contract_words(given));
   GroupEnvironment group;
+  group.uses_agent_store = environment(contract::env_elastic_use_agent_store) == contract::torch_true;
+  if (group.uses_agent_store) TRY(check_torchrun(environment));
   TRY(read_sizes(environment, group));
   TRY(read_place(environment, group));
   TRY(read_addresses(environment, group));
@@ -109,7 +117,6 @@ Result<GroupEnvironment> parse_group_environment(const Environment& environment)
   group.job_uid = environment(contract::env_job_uid).value_or("");
   group.attempt = TRY(number_or(environment, contract::env_attempt, {.min = 1}, 1));
   group.has_launcher = environment(env_has_launcher) == "1";
-  group.uses_agent_store = environment(contract::env_elastic_use_agent_store) == contract::torch_true;
   group.restart_count = TRY(number_or(environment, contract::env_elastic_restart_count, {.min = 0}, 0));
   return group;
 }

@@ -50,9 +50,10 @@ struct GroupEnvironment {
   bool operator==(const GroupEnvironment&) const = default;
 };
 
-/// ErrorKind::invalid names the variable whose value is not a number, is out of range or contradicts another variable,
-/// or MASTER_ADDR where a group of several ranks lacks it. With no variable set, the group is one rank on this machine.
-[[nodiscard]] Result<GroupEnvironment> parse_group_environment(const Environment& environment);
+/// Reads the variables of contract.hpp, or those of another launcher (launch_environment.hpp). ErrorKind::invalid names
+/// the variable whose value is not a number, is out of range or contradicts another variable, or MASTER_ADDR where a
+/// group of several ranks lacks it. With no variable set, the group is one rank on this machine.
+[[nodiscard]] Result<GroupEnvironment> parse_group_environment(const Environment& given);
 
 /// True when `address` is a loopback literal or "localhost". With such a MASTER_ADDR all ranks are on this machine.
 [[nodiscard]] bool is_loopback(std::string_view address);

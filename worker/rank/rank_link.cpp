@@ -16,6 +16,8 @@
 
 #include "api/contract.hpp"
 #include "common/file_descriptor.hpp"
+#include "common/logging.hpp"
+#include "worker/rank/error_file.hpp"
 #include "worker/rank/number.hpp"
 #include "worker/rank/rank_message.hpp"
 
@@ -51,7 +53,11 @@ class UnlinkedRank final : public RankLink {
   [[nodiscard]] bool is_stop_requested() const override { return stop_requested; }
   [[nodiscard]] std::optional<CheckpointRequest> checkpoint_request() const override { return std::nullopt; }
   [[nodiscard]] std::optional<RankEnd> group_failure() const override { return std::nullopt; }
-  [[noreturn]] void exit(const RankEnd& end) override { exit_at_once(end.exit_code); }
+  [[noreturn]] void exit(const RankEnd& end) override {
+    if (auto written = write_error_file(process_environment(), end, SystemClock{}.now()); !written)
+      logging::warn("torchrun's error file not written", {{"error", written.error().message}});
+    exit_at_once(end.exit_code);
+  }
 };
 
 class LinkedRank final : public RankLink {

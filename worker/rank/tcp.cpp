@@ -99,6 +99,11 @@ Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_
   return addresses;
 }
 
+Reach reach_of(std::string_view master_address) {
+  const bool is_here = master_address == "127.0.0.1" || master_address == "localhost" || master_address == "::1";
+  return is_here ? Reach::loopback : Reach::everywhere;
+}
+
 Result<FileDescriptor> listen_on(Reach reach, std::uint16_t port, std::string_view what) {
   // A dual-stack socket serves IPv4 and IPv6. Where the kernel has no IPv6, an IPv4 socket is opened instead.
   int family = reach == Reach::everywhere ? AF_INET6 : AF_INET;
@@ -114,9 +119,10 @@ Result<FileDescriptor> listen_on(Reach reach, std::uint16_t port, std::string_vi
   const SocketAddress address = any_address(family, reach, port);
   if (bind(listener.get(), address.get(), address.size) != 0 || listen(listener.get(), backlog_max) != 0) {
     if (errno == EADDRINUSE) {
-      return fail(
-          ErrorKind::already_exists,
-          fmt::format("port {}, where {} was to listen, is in use by another program on this machine", port, what));
+      return fail(ErrorKind::already_exists,
+                  fmt::format("port {}, where {} was to listen, is in use by another program on this machine: end that "
+                              "program (ss -ltnp lists it), or give the group another port",
+                              port, what));
     }
     return fail(ErrorKind::io, fmt::format("listening on port {} for {}: {}", port, what, error_text(errno)));
   }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher_process.hpp"
+#include "tests/fakes/temporary_folder.hpp"
 #include "worker/rank/tcp.hpp"
 
 namespace trainyard::launcher {
@@ -260,12 +261,14 @@ TEST(Launcher, SaysWhichPortIsInUse) {
     ASSERT_TRUE(taken);
     LauncherProcess launcher{group, 0, "exec $LINKED_RANK train"};
     EXPECT_EQ(launcher.wait(), 94);
-    EXPECT_EQ(launcher.termination_message(),
-              (json{{"reason", "PortInUse"},
-                    {"exitCode", 94},
-                    {"rank", 0},
-                    {"message", "port " + std::to_string(port) + ", where " + use +
-                                    " was to listen, is in use by another program on this machine"}}));
+    EXPECT_EQ(
+        launcher.termination_message(),
+        (json{{"reason", "PortInUse"},
+              {"exitCode", 94},
+              {"rank", 0},
+              {"message", "port " + std::to_string(port) + ", where " + use +
+                              " was to listen, is in use by another program on this machine: end that program (ss "
+                              "-ltnp lists it), or give the group another port"}}));
   }
 }
 
@@ -320,6 +323,40 @@ TEST(Launcher, MakesWayForTheRankUnderTorchrun) {
       TestGroup{}, 1, "echo rank $RANK runs as $$; exit 5", {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}};
   EXPECT_EQ(launcher.wait(), 5);
   EXPECT_TRUE(launcher.has_printed("rank 1 runs as " + std::to_string(launcher.pid())));
+}
+
+TEST(Launcher, TellsTorchrunWhyItCannotStart) {
+  const fakes::TemporaryFolder folder;
+  const std::string file = folder.path() + "/error.json";
+  LauncherProcess launcher{
+      TestGroup{},
+      1,
+      "true",
+      {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"MASTER_ADDR", ""}, {"TORCHELASTIC_ERROR_FILE", file}}};
+  EXPECT_EQ(launcher.wait(), 93);
+  EXPECT_EQ(json::parse(fakes::text_of(file)).at("message").at("message"),
+            "InvalidEnvironment: TORCHELASTIC_USE_AGENT_STORE is True, but MASTER_ADDR is not set: torchrun sets both");
+}
+
+TEST(Launcher, GivesARankItsPlaceInItsOwnWordsWhicheverLauncherHasStartedIt) {
+  const std::string none;
+  std::map<std::string, std::string> variables{{"RANK", none},
+                                               {"WORLD_SIZE", none},
+                                               {"MASTER_ADDR", none},
+                                               {"TRAINYARD_STORE_PORT", none},
+                                               {"TRAINYARD_PEER_PORT", none},
+                                               {"SLURM_PROCID", "0"},
+                                               {"SLURM_NTASKS", "1"},
+                                               {"SLURM_LOCALID", "0"},
+                                               {"SLURM_NODEID", "0"},
+                                               {"SLURM_JOB_ID", "2"},
+                                               {"SLURM_JOB_NODELIST", "localhost"}};
+  LauncherProcess launcher{TestGroup{}, 0,
+                           "echo $RANK $WORLD_SIZE $LOCAL_RANK $MASTER_ADDR $MASTER_PORT $TRAINYARD_STORE_PORT "
+                           "$TRAINYARD_PEER_PORT.",
+                           variables};
+  EXPECT_EQ(launcher.wait(), 0);
+  EXPECT_TRUE(launcher.has_printed("0 1 0 localhost 15006 15007 15008.\n"));
 }
 
 }  // namespace
