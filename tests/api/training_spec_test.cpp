@@ -386,6 +386,15 @@ INSTANTIATE_TEST_SUITE_P(
         WrongSpec{R"({"precision": 8})",
                   "spec.training.precision: must be one of 32-true, 64-true, 16-mixed, bf16-mixed, 16-true, "
                   "bf16-true, 32, 64, 16, bf16, got 8"},
+        WrongSpec{R"({"precision": "16-true", "strategy": {"gradientCompression": "bf16"}})",
+                  "spec.training.strategy.gradientCompression: is for gradients of 32 or 64 bits, and this precision "
+                  "has 16"},
+        WrongSpec{R"({"precision": "bf16-true", "strategy": {"gradientCompression": "powersgd"}})",
+                  "spec.training.strategy.gradientCompression: is for gradients of 32 or 64 bits, and this precision "
+                  "has 16"},
+        WrongSpec{R"({"precision": "16-mixed", "strategy": {"gradientCompression": "powersgd"}})",
+                  "spec.training.strategy.gradientCompression: is powersgd, which adds the error of one step to the "
+                  "next, whose loss 16-mixed may scale otherwise"},
         WrongSpec{R"({"float32MatmulPrecision": "low"})",
                   R"(spec.training.float32MatmulPrecision: must be one of highest, high, medium, got "low")"},
         WrongSpec{R"({"channelsLast": 1})", "spec.training.channelsLast: must be true or false, got 1"},

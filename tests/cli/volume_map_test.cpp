@@ -53,6 +53,13 @@ TEST(WithClaimFolders, FollowsTheInnermostMountAndItsSubPath) {
             "file:///usr/share/datasets/inner");
 }
 
+TEST(WithClaimFolders, LeavesAFolderWhoseNameOnlyBeginsLikeAMount) {
+  json given = a_job_on_claims();
+  given["spec"]["checkpoint"]["uri"] = "file:///checkpoints-of-old/job";
+  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/checkpoint/uri"_json_pointer),
+            "file:///checkpoints-of-old/job");
+}
+
 TEST(WithClaimFolders, FollowsWhereLocalCheckpointsLie) {
   json given = a_job_on_claims();
   given["spec"]["checkpoint"]["uri"] = "s3://models/job";

@@ -104,6 +104,10 @@ TEST_F(ProcessKubeletTest, TheTerminationMessageIsTheFilesOrElseTheLogsEnd) {
   EXPECT_EQ(terminated(await_phase("Failed", "silent"))["message"], "last words");
   create(shell_pod("echo last words; exit 1", "mute"));
   EXPECT_FALSE(terminated(await_phase("Failed", "mute")).contains("message"));
+  json successful = shell_pod("echo last words", "successful");
+  successful["spec"]["containers"][0]["terminationMessagePolicy"] = "FallbackToLogsOnError";
+  create(successful);
+  EXPECT_FALSE(terminated(await_phase("Succeeded", "successful")).contains("message")) << "it is for errors";
 }
 
 TEST_F(ProcessKubeletTest, PodsOfAJobLogByAttemptAndRank) {

@@ -80,6 +80,27 @@ TEST_F(AnHttpClient, KeepsOnlySoMuchOfARefusal) {
   EXPECT_EQ(last.body.size(), 256U << 10);
 }
 
+TEST_F(AnHttpClient, WritesNothingBehindTheBufferOfACallWhoseServerSendsTooMuch) {
+  constexpr std::size_t wanted = std::size_t{700} << 10;  // More than libcurl hands over at once.
+  fakes::FaultProxy server{
+      1, [](const auto&) {
+        return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(206, "", std::string(2 * wanted, 'x')), 0};
+      }};
+  std::vector<std::byte> memory(3 * wanted);
+  HttpCall call = call_to(server.port());
+  call.make = [&, make = call.make]() -> Result<HttpRequest> {
+    return make().map([&](HttpRequest request) {
+      request.into = std::span{memory}.first(wanted);
+      return request;
+    });
+  };
+  HttpClient client{tuning};
+  const auto asked = client.perform({&call, 1}, 1);
+  ASSERT_FALSE(asked);
+  EXPECT_EQ(asked.error().kind, ErrorKind::corrupt) << asked.error().message;
+  EXPECT_THAT(std::span{memory}.subspan(wanted), testing::Each(std::byte{}));
+}
+
 TEST_F(AnHttpClient, ComesOnceMoreWhenItsPatienceEndsIfItIsAskedToStayAwayForLonger) {
   tuning.first_patience = std::chrono::milliseconds{1};
   tuning.patience = std::chrono::milliseconds{50};

@@ -296,6 +296,24 @@ TEST_F(ACleanUp, TakesNothingFromARunThatClaimsAtTheSameMoment) {
   EXPECT_EQ(clean().error().kind, ErrorKind::invalid);
 }
 
+TEST_F(ACleanUp, RemovesNothingWhereAnotherRunClaimsAfterTheFence) {
+  fill();
+  bool is_fenced = false;
+  bool has_claimed = false;
+  fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
+                           [&](std::string_view call, std::string_view, auto) -> std::optional<Error> {
+                             if (call == "put") is_fenced = true;
+                             if (call == "list" && is_fenced && !std::exchange(has_claimed, true))
+                               other("uid-b").claim(4).save({40, 4});
+                             return std::nullopt;
+                           }};
+  const auto cleaned = clean(store);
+  ASSERT_FALSE(cleaned);
+  EXPECT_EQ(cleaned.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(cleaned.error().message, HasSubstr("also holds generation 4 of job team/b (UID uid-b)"));
+  EXPECT_THAT(keys(), testing::IsSupersetOf({manifest_key({10, 1}), manifest_key({40, 4})}));
+}
+
 TEST_F(ACleanUp, RemovesASnapshotThatWasWrittenWhileItBegan) {
   fill();
   fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),

@@ -152,6 +152,21 @@ TEST_F(ALocalTier, KeepsAsManyCopiesAsTheSpecSays) {
   }
 }
 
+TEST_F(ALocalTier, KeepsItsOwnCopyAndNotALaterStepOfAnOlderRun) {
+  const fakes::MemoryObjects& folder = *nodes.folders[0];
+  const auto of_the_older_run = folder.objects;
+  for (std::size_t node = 0; node < 3; ++node) nodes.lose(node);
+  nodes.run(2, [&](TestRun& run) {
+    ASSERT_TRUE(run.restore());  // From step 10.
+    // The older run still lives, and writes its copy after this one has cleared the folder.
+    if (run.communicator->rank() == 0) nodes.folders[0]->objects = of_the_older_run;
+    ASSERT_TRUE(run.save_copies(15));
+  });
+  EXPECT_THAT(objects_in(folder),
+              ElementsAre("step-15/g-2/manifest.json", data_key_in(folder, {15, 2}, 0), data_key_in(folder, {15, 2}, 1),
+                          data_key_in(folder, {15, 2}, 2), data_key_in(folder, {15, 2}, 3)));
+}
+
 TEST_F(ALocalTier, IsNotTouchedByAnOlderRunThatStillLives) {
   nodes.run(2, [&](TestRun& old) {
     ASSERT_TRUE(old.restore());

@@ -237,6 +237,17 @@ TEST(Informer, IsReadyWithoutTheRightToListOnlyIfItsKindIsOptional) {
   }
 }
 
+TEST(Informer, WaitsForAListThatFailsOtherwiseEvenIfItsKindIsOptional) {
+  ScriptedApi api;
+  api.lists = {fail(ErrorKind::unavailable, "down"), kube::ListPage{{object("a", "1")}, "5", ""}};
+  InformerOptions options = quick_tries;
+  options.is_optional = true;
+  const Outcome done = run(api, options);
+  EXPECT_EQ(done.asked, (Texts{"list ", "list ", "watch 5"}));
+  EXPECT_EQ(done.first_lists, 1);
+  EXPECT_EQ(done.asked_before_first_list, 2U);
+}
+
 TEST(Informer, LeavesOutAnObjectThatCannotBeRead) {
   ScriptedApi api;
   api.lists = {kube::ListPage{{json::object(), object("a", "1")}, "5", ""}};

@@ -82,6 +82,10 @@ TEST(ErrorOfReply, KeepsHowLongToWait) {
   EXPECT_EQ(error_of_reply("", 429, refusal.dump()).retry_after, seconds{3});
   EXPECT_EQ(error_of_reply("", 429, refusal.dump(), seconds{7}).retry_after, seconds{7})
       << "the header is the nearer word";
+  for (const std::int64_t count : {std::int64_t{3'600}, std::int64_t{9'000'000'000'000'000'000}}) {
+    refusal["details"]["retryAfterSeconds"] = count;
+    EXPECT_EQ(error_of_reply("", 429, refusal.dump()).retry_after, retry_after_max) << count;
+  }
 }
 
 TEST(ErrorOfReply, ForgivesAStatusOfAnyShape) {

@@ -173,6 +173,23 @@ TEST_F(ALogWriter, DropsWhatHasNoRoomInPartsWhileTheStoreFails) {
   EXPECT_EQ(text_of(LogFile::jsonl, 3), "absent");
 }
 
+TEST_F(ALogWriter, DropsALineOnlyFromTheFileThatHasNoRoomForIt) {
+  const auto csv_of = [](std::int64_t step) { return encode(LogFile::csv, a_record(step, {{"loss", 1.0}})); };
+  const std::string csv = header_of(LogFile::csv, midnight) + csv_of(1) + csv_of(2) + csv_of(3);
+  const std::size_t room = 2 * lines({1}).size();
+  ASSERT_LE(csv.size(), room) << "three lines of the shorter kind have room, and two of the longer";
+  std::atomic<bool> is_away = true;
+  const auto writer =
+      open({.files = {LogFile::jsonl, LogFile::csv}, .parts = {.part_bytes = 2 * room, .held_bytes = room}},
+           [&](std::string_view) { return is_away ? std::optional{away} : std::nullopt; });
+  for (const std::int64_t step : {1, 2, 3}) writer->add(a_record(step, {{"loss", 1.0}}));
+  EXPECT_FALSE(writer->finish(patience));
+  is_away = false;
+  EXPECT_TRUE(writer->finish(patience));
+  EXPECT_EQ(text_of(LogFile::jsonl), lines({1, 2}));
+  EXPECT_EQ(text_of(LogFile::csv), csv);
+}
+
 TEST_F(ALogWriter, SurvivesAStoreThatThrows) {
   const auto writer = open({.files = {LogFile::jsonl}}, [](std::string_view) -> std::optional<Error> {
     throw std::runtime_error{"a bug of the store's"};

@@ -155,6 +155,20 @@ TEST(TrainerPolicies, LowerTheScaleInsteadOfASkippedStepIn16Mixed) {
   EXPECT_TRUE(torch::equal(spoilt.ranks[0].module->parameters()[2].detach(), before));
 }
 
+TEST(TrainerPolicies, ClipIn16MixedTheGradientsOfTheLossItself) {
+  const auto norms_in = [](api::Precision precision) {
+    SavingRun saving{1, 1};
+    saving.run.training.precision = precision;
+    saving.run.training.gradient_clip = {.norm = 1e-3, .value = {}};
+    return logged(saving)["grad_norm"];
+  };
+  const auto plain = norms_in(api::Precision::fp32);
+  const auto mixed = norms_in(api::Precision::fp16_mixed);
+  ASSERT_EQ(plain.size(), 1U);
+  ASSERT_EQ(mixed.size(), 1U);
+  EXPECT_NEAR(mixed.front(), plain.front(), 0.1 * plain.front()) << "and not those of the scaled loss";
+}
+
 TEST(TrainerPolicies, LogTheRateInUseAndTheNormBeforeClipping) {
   SavingRun saving{1, 4};
   saving.run.training.optimizer.lr = 0.1;
