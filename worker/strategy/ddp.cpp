@@ -107,7 +107,7 @@ Result<void> broadcast_from_rank0(const NamedTensors& tensors,
 }
 
 std::unique_ptr<Optimizer> Ddp::adapt(std::unique_ptr<Optimizer> optimizer) {
-  return gradients_.exchange().adapt(std::move(optimizer));
+  return gradients_.adapt(std::move(optimizer));
 }
 
 void Ddp::zero_gradients() {

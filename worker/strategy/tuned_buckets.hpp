@@ -35,6 +35,10 @@ class TunedBuckets {
   TunedBuckets(std::vector<torch::Tensor> parameters, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
                const BucketLimits& limits, MakeExchange make_exchange, std::optional<TuningOptions> tuning);
 
+  /// As BucketExchange::adapt(). Not with `tuning`.
+  [[nodiscard]] std::unique_ptr<Optimizer> adapt(std::unique_ptr<Optimizer> optimizer) {
+    return buckets_->exchange().adapt(std::move(optimizer));
+  }
   /// As GradientBuckets::send_at_end().
   void send_at_end();
   void zero();
