@@ -33,7 +33,8 @@ struct DdpOptions {
   bool synchronizes_batch_norm = false;
   /// The exchange of the gradients. Given the names of the parameters that need gradients.
   std::function<MakeExchange(std::vector<std::string> names)> exchange;  ///< Not set: make_all_reduce.
-  WaitForWork follow;  ///< For the collectives of usual steps. Not set: the constructor's `wait`.
+  WaitForWork follow;               ///< For the collectives of usual steps. Not set: the constructor's `wait`.
+  bool exchanges_gradients = true;  ///< False: another object does.
 };
 
 /// Sends rank 0's tensors to the other ranks in the background.

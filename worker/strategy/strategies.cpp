@@ -13,6 +13,7 @@
 #include "worker/strategy/byte_grad.hpp"
 #include "worker/strategy/ddp.hpp"
 #include "worker/strategy/power_sgd.hpp"
+#include "worker/strategy/sharded.hpp"
 
 namespace trainyard::strategy {
 namespace {
@@ -44,6 +45,7 @@ std::optional<torch::ScalarType> sent_type(api::GradientCompression compression)
 MakeExchange exchange_of(const api::StrategySpec& spec, std::vector<std::string> names) {
   switch (spec.name) {
     case api::StrategyName::ddp:
+    case api::StrategyName::sharded:  // It has an exchange of its own.
       break;
     case api::StrategyName::horovod:
       return all_reduce(
@@ -72,6 +74,7 @@ BucketLimits bucket_limits(const api::StrategySpec& spec) {
   constexpr std::int64_t ddp_mib = 25, bagua_mib = 10;
   switch (spec.name) {
     case api::StrategyName::ddp:
+    case api::StrategyName::sharded:
       break;
     case api::StrategyName::horovod:
       return {.first_bytes = spec.fusion_threshold_mib << 20, .bytes = spec.fusion_threshold_mib << 20};
@@ -97,6 +100,10 @@ DdpOptions ddp_options(const api::StrategySpec& spec, WaitForWork follow) {
 std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers, dist::Group& group,
                                                  WaitForWork wait, WaitForWork follow, const api::StrategySpec& spec) {
   if (group.world_size == 1) return std::make_unique<SingleRank>(std::move(parameters));
+  if (spec.name == api::StrategyName::sharded) {
+    return std::make_unique<Sharded>(std::move(parameters), std::move(buffers), group.process_group,
+                                     *group.communicator, std::move(wait), ddp_options(spec, std::move(follow)));
+  }
   return std::make_unique<Ddp>(std::move(parameters), std::move(buffers), group.process_group, *group.communicator,
                                std::move(wait), ddp_options(spec, std::move(follow)));
 }
