@@ -13,8 +13,10 @@ constexpr IntegerRange fusion_mib_range{.min = 0, .max = 4096};
 /// The largest factor is the largest number of float16.
 constexpr NumberRange predivide_range{.max = 65'504, .is_min_open = true};
 
-constexpr EnumNames<StrategyName, 3> strategy_names{
-    {{"ddp", StrategyName::ddp}, {"horovod", StrategyName::horovod}, {"bagua", StrategyName::bagua}}};
+constexpr EnumNames<StrategyName, 4> strategy_names{{{"ddp", StrategyName::ddp},
+                                                     {"horovod", StrategyName::horovod},
+                                                     {"bagua", StrategyName::bagua},
+                                                     {"sharded", StrategyName::sharded}}};
 constexpr EnumNames<BaguaAlgorithm, 5> algorithm_names{
     {{"gradientAllreduce", BaguaAlgorithm::gradient_allreduce},
      {"bytegrad", BaguaAlgorithm::bytegrad},

@@ -43,6 +43,12 @@ bool is_common(const EntryInfo& info) {
   return info.placement == Placement::replicated || info.placement == Placement::rank0;
 }
 
+// Rows lie in chunks alike, whichever ranks hold them: a training may begin or end to cut its state.
+bool can_fill(Placement saved, Placement here) {
+  const auto is_of_all = [](Placement one) { return one == Placement::replicated || one == Placement::sharded; };
+  return saved == here || (is_of_all(saved) && is_of_all(here));
+}
+
 bool is_whole(const WantedChunk& wanted) {
   return wanted.into.size() == wanted.chunk->bytes;
 }
@@ -179,11 +185,13 @@ Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> 
     if (found == saved.end() && entry.info.placement == Placement::per_rank) continue;
     if (found == saved.end()) return differs(entry.info.name, "is not in it");
     TRY(check_held(entry));
-    if (found->second->placement != entry.info.placement) {
+    if (!can_fill(found->second->placement, entry.info.placement)) {
       return differs(entry.info.name, fmt::format("is {} in it, and {} here", to_string(found->second->placement),
                                                   to_string(entry.info.placement)));
     }
-    if (!(*found->second == entry.info)) {
+    EntryInfo here = entry.info;
+    here.placement = found->second->placement;
+    if (!(*found->second == here)) {
       return differs(entry.info.name, fmt::format("is {} [{}] in it, and {} [{}] here", found->second->dtype,
                                                   fmt::join(found->second->shape, ", "), entry.info.dtype,
                                                   fmt::join(entry.info.shape, ", ")));

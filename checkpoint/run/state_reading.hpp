@@ -17,9 +17,9 @@ namespace trainyard::checkpoint {
 /// damaged file.
 [[nodiscard]] Result<void> check_bytes(storage::Store& store, const Manifest& manifest);
 
-/// Success when `entries` are the manifest's entries: equal names, placements, dtypes and shapes. A per_rank entry may
-/// be missing on either side, since a CPU has no GPU's random generator. ErrorKind::invalid names the first difference;
-/// internal: see check_held().
+/// Success when `entries` are the manifest's entries: equal names, placements, dtypes and shapes. A replicated entry
+/// may be sharded in the manifest, and the other way round. A per_rank entry may be missing on either side, since a CPU
+/// has no GPU's random generator. ErrorKind::invalid names the first difference; internal: see check_held().
 [[nodiscard]] Result<void> check_entries(const Manifest& manifest, std::span<const HostEntry> entries);
 
 /// Fills `entries` with `rank`'s state from a checkpoint, which any number of ranks may have written, and verifies

@@ -2,6 +2,8 @@
 
 #include <torch/types.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +35,15 @@ struct OptimizerSpec {
   double eps = 1e-8;
 };
 
+/// The part of a parameter that the optimizer of one rank updates.
+struct ParameterShard {
+  torch::Tensor parameter;
+  /// The rank's rows of `parameter`, along its first dimension: a view of its memory, with a gradient of its own. It
+  /// may have no rows. That of a scalar has one dimension, with one row or none.
+  torch::Tensor rows;
+  std::int64_t row_begin = 0;  ///< The place of the first of `rows` in `parameter`.
+};
+
 /// Updates parameters by their gradients. One thread calls.
 class Optimizer {
  public:
@@ -49,9 +60,17 @@ class Optimizer {
   /// lrSchedule or optimizer.lrScaling. Unless overridden, it throws InvalidJob, because the job asks for a schedule
   /// that the optimizer would not follow.
   virtual void set_lr_factor(double factor);
+  /// Called with training.strategy sharded, once, before state() and the first step. From now on the optimizer updates
+  /// the `rows` of each shard by rows.grad(), in place of the shard's parameter, and keeps state of these rows only: a
+  /// tensor of state() has one row for each of them, or is equal on all ranks. Unless overridden, it throws InvalidJob,
+  /// because the optimizer may need whole parameters.
+  virtual void shard(const std::vector<ParameterShard>& shards);
+  /// Called after shard(): the index in `shards` of the parameter whose rows the tensor `name` of state() has; nothing
+  /// for a tensor that is equal on all ranks.
+  [[nodiscard]] virtual std::optional<std::size_t> shard_of(const std::string& name) const;
   /// The state that later steps depend on, for checkpoints. Names are unique and equal in every run of the program. The
-  /// worker asks once, before the first step: step() must change these tensors in place, and a restored checkpoint is
-  /// copied into them.
+  /// worker asks before the first step: step() must change these tensors in place, and a restored checkpoint is copied
+  /// into them.
   [[nodiscard]] virtual NamedTensors state() = 0;
   /// Called before the tensors of state() are saved, and after a checkpoint was copied into them. For an optimizer that
   /// keeps some of its state elsewhere, such as a step's number.

@@ -97,6 +97,8 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
                           .algorithm = BaguaAlgorithm::low_precision_decentralized,
                           .communication_interval = 2};
        }},
+      {R"({"strategy": {"name": "sharded", "bucketMiB": 8}})",
+       [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::sharded, .bucket_mib = 8}; }},
       {R"({"strategy": {"gradientCompression": "bf16"}})",
        [](TrainingSpec& spec) { spec.strategy.gradient_compression = GradientCompression::bf16; }},
       {R"({"strategy": {"gradientCompression": "powersgd", "bucketMiB": 4, "broadcastBuffers": false,

@@ -30,6 +30,8 @@ namespace trainyard::checkpoint {
 struct Shard {
   std::int64_t row_begin = 0;
   std::int64_t row_count = 0;
+  bool is_of_scalar =
+      false;  ///< The entry is a scalar, of one row; the tensor has one dimension, with one row or none.
 };
 
 struct Entry {

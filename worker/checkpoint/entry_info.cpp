@@ -47,10 +47,12 @@ Result<HostEntry> describe(const Entry& entry) {
                       .bytes = {}};
   if (!entry.shard) return described;
   std::vector<std::int64_t>& shape = described.info.shape;
-  if (shape.empty()) return fail(ErrorKind::invalid, fmt::format("{} cannot be sharded: it is a scalar", entry.name));
+  if (shape.empty() || (entry.shard->is_of_scalar && shape.size() != 1))
+    return fail(ErrorKind::invalid, fmt::format("{} cannot be sharded: it is a scalar", entry.name));
   const auto begin = static_cast<std::uint64_t>(entry.shard->row_begin);
   described.rows = Rows{.begin = begin, .end = begin + static_cast<std::uint64_t>(shape.front())};
   shape.front() = entry.shard->row_count;
+  if (entry.shard->is_of_scalar) shape.clear();
   described.info.bytes = static_cast<std::uint64_t>(entry.tensor.element_size());
   for (const std::int64_t extent : shape) described.info.bytes *= static_cast<std::uint64_t>(extent);
   return described;

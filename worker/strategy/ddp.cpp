@@ -13,8 +13,9 @@
 namespace trainyard::strategy {
 namespace {
 
-std::vector<torch::Tensor> that_need_gradients(const NamedTensors& parameters) {
+std::vector<torch::Tensor> exchanged(const NamedTensors& parameters, const DdpOptions& options) {
   std::vector<torch::Tensor> found;
+  if (!options.exchanges_gradients) return found;
   for (const auto& [name, parameter] : parameters) {
     if (parameter.requires_grad()) found.push_back(parameter);
   }
@@ -71,8 +72,8 @@ Ddp::Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d:
       communicator_{communicator},
       wait_{std::move(wait)},
       follow_{options.follow ? options.follow : wait_},
-      gradients_{options.exchanges_gradients ? that_need_gradients(parameters_) : std::vector<torch::Tensor>{},
-                 process_group_, options.limits, exchange_for(options, parameters_), options.tuning} {
+      gradients_{exchanged(parameters_, options), process_group_, options.limits, exchange_for(options, parameters_),
+                 options.tuning} {
   if (options.synchronizes_batch_norm) {
     batch_norm_.emplace(process_group_, follow_);
     gradients_.send_at_end();

@@ -34,10 +34,10 @@ struct DdpOptions {
   bool broadcasts_buffers = true;
   /// Batch normalisation takes its statistics over the batches of all ranks.
   bool synchronizes_batch_norm = false;
-  bool exchanges_gradients = true;  ///< False: each rank keeps its own.
   /// The exchange of the gradients. Given the names of the parameters that need gradients.
   std::function<MakeExchange(std::vector<std::string> names)> exchange;  ///< Not set: make_all_reduce.
-  WaitForWork follow;  ///< For the collectives of usual steps. Not set: the constructor's `wait`.
+  WaitForWork follow;               ///< For the collectives of usual steps. Not set: the constructor's `wait`.
+  bool exchanges_gradients = true;  ///< False: another object does, or each rank keeps its own.
 };
 
 /// Sends rank 0's tensors to the other ranks in the background.

@@ -2,8 +2,6 @@
 
 #include <ATen/ScalarOps.h>
 #include <fmt/format.h>
-#include <torch/csrc/autograd/utils/lambda_post_hook.h>
-#include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -49,20 +47,7 @@ GradientBuckets::GradientBuckets(std::vector<torch::Tensor> parameters,
   }
   exchange_ = make_exchange(std::move(exchanged), std::move(process_group));
   take_scale();
-  for (std::size_t parameter = 0; parameter < parameters_.size(); ++parameter) {
-    auto accumulator = torch::autograd::impl::grad_accumulator(parameters_[parameter]);
-    const std::uintptr_t key = accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
-        [this, parameter](const torch::autograd::variable_list& outputs,
-                          const torch::autograd::variable_list& /*inputs*/) {
-          take_gradient(parameter);
-          return outputs;
-        }));
-    hooks_.push_back({.accumulator = std::move(accumulator), .key = key});
-  }
-}
-
-GradientBuckets::~GradientBuckets() {
-  for (const Hook& hook : hooks_) hook.accumulator->del_post_hook(hook.key);
+  hooks_.emplace(parameters_, [this](std::size_t parameter) { take_gradient(parameter); });
 }
 
 void GradientBuckets::zero() {

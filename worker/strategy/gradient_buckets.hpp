@@ -1,6 +1,5 @@
 #pragma once
 
-#include <torch/csrc/autograd/function.h>
 #include <torch/types.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
@@ -8,12 +7,14 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/result.hpp"
 #include "worker/strategy/bucket_assignment.hpp"
 #include "worker/strategy/bucket_exchange.hpp"
+#include "worker/strategy/gradient_hooks.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::strategy {
@@ -29,7 +30,6 @@ class GradientBuckets {
   /// format. Throws c10::Error for a parameter that is not dense. `make_exchange` is called once.
   GradientBuckets(std::vector<torch::Tensor> parameters, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
                   const BucketLimits& limits, const MakeExchange& make_exchange = make_all_reduce);
-  ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
@@ -64,10 +64,6 @@ class GradientBuckets {
     std::size_t ready_count = 0;
     c10::intrusive_ptr<c10d::Work> work;
   };
-  struct Hook {
-    std::shared_ptr<torch::autograd::Node> accumulator;  // a parameter holds it only weakly
-    std::uintptr_t key = 0;
-  };
 
   void take_scale();
   void take_gradient(std::size_t parameter);
@@ -89,10 +85,10 @@ class GradientBuckets {
   std::vector<Bucket> buckets_;
   bool is_last_batch_ = true;
   bool sends_at_end_ = false;
-  std::size_t next_bucket_ = 0;     // the first that is not sent
-  std::string send_error_;          // why a bucket could not be sent; nothing is sent after it
-  std::exception_ptr own_failure_;  // set where that was a failure of this rank's device or program
-  std::vector<Hook> hooks_;         // by parameter
+  std::size_t next_bucket_ = 0;         // the first that is not sent
+  std::string send_error_;              // why a bucket could not be sent; nothing is sent after it
+  std::exception_ptr own_failure_;      // set where that was a failure of this rank's device or program
+  std::optional<GradientHooks> hooks_;  // last: they call this object
 };
 
 }  // namespace trainyard::strategy

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "common/result.hpp"
 #include "include/trainyard/optimizer.hpp"
@@ -38,6 +39,17 @@ class GradientSync {
   /// or whose ranks have parameters of their own, says so. On a GPU that holds for what is queued on the current stream
   /// afterwards; the exchange itself may still run, and fail later.
   [[nodiscard]] virtual Result<void> finish_gradients() = 0;
+  /// The rows of parameters that this rank's optimizer updates, in place of whole parameters. finish_gradients() then
+  /// gives these rows their gradients, and the parameters none. Empty: it updates all parameters.
+  [[nodiscard]] virtual const std::vector<ParameterShard>& shards() const {
+    static const std::vector<ParameterShard> none;
+    return none;
+  }
+  /// The norm of all gradients that optimizers read, where that of those which this rank's reads is `norm`. A scalar.
+  [[nodiscard]] virtual Result<torch::Tensor> norm_over_ranks(const torch::Tensor& norm) { return norm; }
+  /// Gives `value`, which was computed from the gradients that this rank's optimizer reads, its greatest value over the
+  /// ranks, in place, unless all ranks' optimizers read the same gradients.
+  [[nodiscard]] virtual Result<void> greatest_over_ranks(const torch::Tensor& /*value*/) { return {}; }
   /// To be called after the optimizer's step.
   [[nodiscard]] virtual Result<void> after_update() { return {}; }
   /// True when all ranks have the same parameters after each step. Otherwise a checkpoint has rank 0's as those of the

@@ -2,6 +2,11 @@
 
 #include <torch/types.h>
 
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "include/trainyard/options.hpp"
 
 // Strategies have optimizers of their own, and so these functions are in their library.
@@ -9,6 +14,17 @@ namespace trainyard {
 
 void Optimizer::step_unless(const torch::Tensor& found_inf) {
   if (found_inf.item<float>() == 0.0F) step();
+}
+
+void Optimizer::shard(const std::vector<ParameterShard>& /*shards*/) {
+  throw InvalidJob{
+      "training.strategy.name: sharded cannot train with the model's own optimizer, which may need whole parameters: "
+      "override trainyard::Optimizer::shard() in it, take make_optimizer()'s adam, adamw or sgd, or choose another "
+      "strategy"};
+}
+
+std::optional<std::size_t> Optimizer::shard_of(const std::string& /*name*/) const {
+  return std::nullopt;
 }
 
 void Optimizer::set_lr_factor(double /*factor*/) {

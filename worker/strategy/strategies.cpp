@@ -18,6 +18,7 @@
 #include "worker/strategy/low_precision_decentralized.hpp"
 #include "worker/strategy/power_sgd.hpp"
 #include "worker/strategy/q_adam.hpp"
+#include "worker/strategy/sharded.hpp"
 
 namespace trainyard::strategy {
 namespace {
@@ -72,6 +73,7 @@ MakeExchange bagua_exchange(const api::StrategySpec& spec) {
 MakeExchange exchange_of(const api::StrategySpec& spec, std::vector<std::string> names) {
   switch (spec.name) {
     case api::StrategyName::ddp:
+    case api::StrategyName::sharded:  // It has an exchange of its own.
       break;
     case api::StrategyName::horovod:
       return all_reduce({.dtype = sent_type(spec.gradient_compression),
@@ -100,6 +102,7 @@ BucketLimits bucket_limits(const api::StrategySpec& spec) {
   constexpr std::int64_t ddp_mib = 25, bagua_mib = 10;
   switch (spec.name) {
     case api::StrategyName::ddp:
+    case api::StrategyName::sharded:
       break;
     case api::StrategyName::horovod:
       return {.first_bytes = spec.fusion_threshold_mib << 20, .bytes = spec.fusion_threshold_mib << 20};
@@ -162,6 +165,10 @@ std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedT
   if (is_adasum) {
     return std::make_unique<AdasumSync>(std::move(parameters), std::move(buffers), group.process_group,
                                         *group.communicator, std::move(wait), ddp_options(spec, std::move(follow)));
+  }
+  if (spec.name == api::StrategyName::sharded) {
+    return std::make_unique<Sharded>(std::move(parameters), std::move(buffers), group.process_group,
+                                     *group.communicator, std::move(wait), ddp_options(spec, std::move(follow)));
   }
   return std::make_unique<Ddp>(std::move(parameters), std::move(buffers), group.process_group, *group.communicator,
                                std::move(wait), ddp_options(spec, std::move(follow)));

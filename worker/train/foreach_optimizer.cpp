@@ -1,9 +1,13 @@
 #include "worker/train/foreach_optimizer.hpp"
 
+#include <fmt/format.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <algorithm>
+
+#include "common/check.hpp"
+#include "include/trainyard/options.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -39,8 +43,49 @@ void ForeachOptimizer::uncount(const std::vector<torch::Tensor>& counts, const G
   if (group.found_inf) at::_foreach_sub_(counts, std::vector<torch::Tensor>(counts.size(), *group.found_inf));
 }
 
+void ForeachOptimizer::shard(const std::vector<ParameterShard>& shards) {
+  check(!states_, "an optimizer is cut into shards before its state is made");
+  for (OptimizedParameter& parameter : parameters_) {
+    const auto found =
+        std::ranges::find_if(shards, [&](const auto& shard) { return shard.parameter.is_same(parameter.tensor); });
+    if (found == shards.end()) {
+      throw InvalidJob{
+          fmt::format("training.strategy.name: sharded cannot train the parameter {}, which is not among those that "
+                      "its optimizer was configured with: give NamedOptimizer::parameters all of them",
+                      parameter.name)};
+    }
+    parameter.tensor = found->rows;
+    shard_indices_[parameter.name] = static_cast<std::size_t>(found - shards.begin());
+  }
+}
+
+std::optional<std::size_t> ForeachOptimizer::shard_of(const std::string& name) const {
+  if (!states_) return std::nullopt;
+  for (const State& state : *states_) {
+    if (!state.has_rows || !name.starts_with(state.prefix)) continue;
+    const auto found = shard_indices_.find(name.substr(state.prefix.size()));
+    if (found != shard_indices_.end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+Optimizer::NamedTensors ForeachOptimizer::state() {
+  make_state_once();
+  NamedTensors tensors;
+  for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    for (const State& state : *states_)
+      tensors.emplace_back(state.prefix + parameters_[index].name, (*state.tensors)[index]);
+  }
+  return tensors;
+}
+
+void ForeachOptimizer::make_state_once() {
+  if (!states_) states_ = make_state();
+}
+
 void ForeachOptimizer::step_all(const torch::Tensor& found_inf) {
   const torch::NoGradGuard no_grad;
+  make_state_once();
   std::vector<Group> groups;
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     const OptimizedParameter& parameter = parameters_[index];

@@ -45,24 +45,24 @@ Tensors copies_of(const Tensors& tensors) {
 class Lamb final : public ForeachOptimizer {
  public:
   Lamb(const OptimizerSpec& spec, std::vector<OptimizedParameter> optimized)
-      : ForeachOptimizer{std::move(optimized)},
-        spec_{spec},
-        means_{zeros()},
-        squares_{zeros()},
-        counts_{step_counts()} {}
+      : ForeachOptimizer{std::move(optimized)}, spec_{spec} {}
 
-  [[nodiscard]] NamedTensors state() override {
-    NamedTensors tensors;
-    for (std::size_t index = 0; index < parameters().size(); ++index) {
-      const std::string& name = parameters()[index].name;
-      tensors.emplace_back("exp_avg." + name, means_[index]);
-      tensors.emplace_back("exp_avg_sq." + name, squares_[index]);
-      tensors.emplace_back("step." + name, counts_[index]);
-    }
-    return tensors;
+  void shard(const std::vector<ParameterShard>& /*shards*/) override {
+    throw InvalidJob{
+        "training.optimizer.name: lamb cannot train with training.strategy.name sharded, because its step depends on "
+        "the norm of each whole parameter: choose adam, adamw or sgd, or another strategy"};
   }
 
  protected:
+  std::vector<State> make_state() override {
+    means_ = zeros();
+    squares_ = zeros();
+    counts_ = step_counts();
+    return {{.prefix = "exp_avg.", .tensors = &means_},
+            {.prefix = "exp_avg_sq.", .tensors = &squares_},
+            {.prefix = "step.", .tensors = &counts_, .has_rows = false}};
+  }
+
   void step_group(const Group& group) override {
     const Tensors means = group.of(means_), squares = group.of(squares_), counts = group.of(counts_);
     if (!group.found_inf) return make_step(group, means, squares, counts);

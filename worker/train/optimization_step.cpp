@@ -42,8 +42,11 @@ OptimizationStep::OptimizationStep(StepParts parts)
     : parts_{std::move(parts)}, format_{number_format(parts_.training)} {
   const api::OnNonFiniteLoss policy = parts_.training.on_non_finite_loss;
   for (OptimizerTurn& of : parts_.turns) {
-    Turn& turn = turns_.emplace_back(Turn{.of = of, .parameters = {}, .scaler = {}, .losses = {}, .loss = {}});
+    Turn& turn =
+        turns_.emplace_back(Turn{.of = of, .parameters = {}, .updated = {}, .scaler = {}, .losses = {}, .loss = {}});
     for (const auto& [name, parameter] : of.parameters) turn.parameters.push_back(parameter);
+    for (const ParameterShard& shard : of.gradients->shards()) turn.updated.push_back(shard.rows);
+    if (turn.updated.empty()) turn.updated = turn.parameters;
     if (format_.scales_loss) turn.scaler.emplace(parts_.device);
     if (policy != api::OnNonFiniteLoss::proceed) turn.losses.emplace(parts_.process_group, parts_.wait, parts_.device);
   }
@@ -148,12 +151,17 @@ Result<void> OptimizationStep::update(Turn& turn) {
     if (&turn == &turns_.back()) take_back_buffers(is_bad_loss);
   }
   torch::Tensor found_inf = is_bad_loss;
+  const std::vector<torch::Tensor> gradients = gradients_of(turn.updated);
   if (turn.scaler) {
-    turn.scaler->unscale(gradients_of(turn.parameters));
+    turn.scaler->unscale(gradients);
+    TRY(turn.of.gradients->greatest_over_ranks(turn.scaler->found_inf()));
     found_inf = found_inf.defined() ? torch::maximum(found_inf, turn.scaler->found_inf()) : turn.scaler->found_inf();
   }
-  if (const auto& clip = parts_.training.gradient_clip)
-    log(turn, "grad_norm", clip_gradients(*clip, gradients_of(turn.parameters)), {});
+  if (const auto& clip = parts_.training.gradient_clip) {
+    const torch::Tensor norm = TRY(turn.of.gradients->norm_over_ranks(norm_of(gradients)));
+    clip_gradients(*clip, norm, gradients);
+    log(turn, "grad_norm", norm, {});
+  }
   if (found_inf.defined()) {
     turn.of.optimizer->step_unless(found_inf);
   } else {

@@ -81,6 +81,7 @@ class OptimizationStep {
   struct Turn {
     OptimizerTurn& of;
     std::vector<torch::Tensor> parameters;  // the optimizer's
+    std::vector<torch::Tensor> updated;     // what the optimizer of this rank updates: the parameters, or rows of them
     std::optional<LossScaler> scaler;       // with 16-mixed
     std::optional<LossAgreement> losses;    // unless onNonFiniteLoss is continue
     torch::Tensor loss;                     // mean of the step's batches so far; kept only for losses

@@ -121,6 +121,24 @@ NamedTensors optimizer_state(const std::vector<OptimizerTurn>& turns) {
   return state;
 }
 
+std::map<std::string, checkpoint::Shard> optimizer_shards(const std::vector<OptimizerTurn>& turns) {
+  std::map<std::string, checkpoint::Shard> shards;
+  for (const OptimizerTurn& turn : turns) {
+    const std::vector<ParameterShard>& of_turn = turn.gradients->shards();
+    if (of_turn.empty()) continue;
+    for (const auto& [name, tensor] : turn.optimizer->state()) {
+      const auto index = turn.optimizer->shard_of(name);
+      if (!index) continue;
+      const ParameterShard& shard = of_turn.at(*index);
+      const bool is_scalar = shard.parameter.dim() == 0;
+      shards[name_in_turn(turn.name, ".", name)] = {.row_begin = shard.row_begin,
+                                                    .row_count = is_scalar ? 1 : shard.parameter.size(0),
+                                                    .is_of_scalar = is_scalar};
+    }
+  }
+  return shards;
+}
+
 bool keep_parameters_equal(const std::vector<OptimizerTurn>& turns) {
   return std::ranges::all_of(turns, [](const auto& turn) { return turn.gradients->keeps_parameters_equal(); });
 }

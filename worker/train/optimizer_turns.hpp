@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "common/result.hpp"
 #include "include/trainyard/module.hpp"
 #include "include/trainyard/optimizer.hpp"
+#include "worker/checkpoint/checkpointer.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/train/named_tensors.hpp"
 
@@ -34,6 +36,9 @@ using MakeGradientSync =
 
 /// The state of all optimizers, in which the name of each tensor begins with that of its optimizer, if it has one.
 [[nodiscard]] NamedTensors optimizer_state(const std::vector<OptimizerTurn>& turns);
+
+/// The rows that tensors of optimizer_state() hold, by the tensor's name: those that each rank has a part of.
+[[nodiscard]] std::map<std::string, checkpoint::Shard> optimizer_shards(const std::vector<OptimizerTurn>& turns);
 
 /// GradientSync::keeps_parameters_equal() of all turns.
 [[nodiscard]] bool keep_parameters_equal(const std::vector<OptimizerTurn>& turns);

@@ -27,24 +27,18 @@ namespace {
 class FusedAdam : public ForeachOptimizer {
  public:
   FusedAdam(const OptimizerSpec& spec, std::vector<OptimizedParameter> optimized)
-      : ForeachOptimizer{std::move(optimized)},
-        spec_{spec},
-        means_{zeros()},
-        variances_{zeros()},
-        steps_{step_counts()} {}
-
-  [[nodiscard]] NamedTensors state() override {
-    NamedTensors tensors;
-    for (std::size_t index = 0; index < parameters().size(); ++index) {
-      const std::string& name = parameters()[index].name;
-      tensors.emplace_back("exp_avg." + name, means_[index]);
-      tensors.emplace_back("exp_avg_sq." + name, variances_[index]);
-      tensors.emplace_back("step." + name, steps_[index]);
-    }
-    return tensors;
-  }
+      : ForeachOptimizer{std::move(optimized)}, spec_{spec} {}
 
  protected:
+  std::vector<State> make_state() override {
+    means_ = zeros();
+    variances_ = zeros();
+    steps_ = step_counts();
+    return {{.prefix = "exp_avg.", .tensors = &means_},
+            {.prefix = "exp_avg_sq.", .tensors = &variances_},
+            {.prefix = "step.", .tensors = &steps_, .has_rows = false}};
+  }
+
   void step_group(const Group& group) override {
     const std::vector<torch::Tensor> means = group.of(means_), variances = group.of(variances_),
                                      steps = group.of(steps_);
@@ -124,19 +118,15 @@ class Adam final : public FusedAdam, public strategy::AdamOfMomenta {
 class FusedSgd final : public ForeachOptimizer {
  public:
   FusedSgd(const OptimizerSpec& spec, std::vector<OptimizedParameter> optimized)
-      : ForeachOptimizer{std::move(optimized)}, spec_{spec} {
-    if (spec_.momentum != 0.0) momenta_ = zeros();
-  }
-
-  [[nodiscard]] NamedTensors state() override {
-    NamedTensors tensors;
-    for (std::size_t index = 0; index < momenta_.size(); ++index) {
-      tensors.emplace_back("momentum." + parameters()[index].name, momenta_[index]);
-    }
-    return tensors;
-  }
+      : ForeachOptimizer{std::move(optimized)}, spec_{spec} {}
 
  protected:
+  std::vector<State> make_state() override {
+    if (spec_.momentum == 0.0) return {};
+    momenta_ = zeros();
+    return {{.prefix = "momentum.", .tensors = &momenta_}};
+  }
+
   void step_group(const Group& group) override {
     const std::vector<torch::Tensor> momenta = momenta_.empty() ? momenta_ : group.of(momenta_);
     // On a CPU the fused kernel leaves most elements of these types as they are (pytorch/pytorch#191763).

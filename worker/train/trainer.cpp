@@ -72,7 +72,8 @@ Trainer::Trainer(TrainerParts parts)
       random_{parts_.device},
       state_{make_state(
           parts_.module, optimizer_state(parts_.turns), random_,
-          {.parameters = keep_parameters_equal(parts_.turns), .optimizer = keep_optimizers_equal(parts_.turns)})},
+          {.parameters = keep_parameters_equal(parts_.turns), .optimizer = keep_optimizers_equal(parts_.turns)},
+          optimizer_shards(parts_.turns))},
       ema_{make_ema(parts_)},
       callbacks_{parts_.module},
       validation_{{.training = parts_.training,

@@ -78,13 +78,17 @@ checkpoint::State model_state(const Module& module, bool has_equal_parameters) {
 }
 
 checkpoint::State make_state(const Module& module, const NamedTensors& optimizer_state, const RandomState& random,
-                             const EqualOnRanks& equal) {
+                             const EqualOnRanks& equal, const std::map<std::string, checkpoint::Shard>& shards) {
   checkpoint::State state = model_state(module, equal.parameters);
   for (const auto& [name, tensor] : optimizer_state) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::optimizer_prefix, name),
                              .placement = equal.optimizer ? Placement::replicated : Placement::per_rank,
                              .tensor = tensor.detach(),
                              .is_steady = true});
+    if (const auto shard = shards.find(name); shard != shards.end()) {
+      state.entries.back().placement = Placement::sharded;
+      state.entries.back().shard = shard->second;
+    }
   }
   state.entries.insert(state.entries.end(), random.entries().begin(), random.entries().end());
   return state;

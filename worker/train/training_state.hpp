@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -43,9 +44,10 @@ struct EqualOnRanks {
 [[nodiscard]] checkpoint::State model_state(const Module& module, bool has_equal_parameters = true);
 /// The tensors that a run needs to resume bit-equal, which a Checkpointer reads and writes in place: parameters,
 /// buffers, `optimizer_state` (each rank's own, where the ranks' are not equal), and the states of the random
-/// generators.
+/// generators. `shards`: the rows that tensors of `optimizer_state` hold, by name; the others are whole.
 [[nodiscard]] checkpoint::State make_state(const Module& module, const NamedTensors& optimizer_state,
-                                           const RandomState& random, const EqualOnRanks& equal = {});
+                                           const RandomState& random, const EqualOnRanks& equal = {},
+                                           const std::map<std::string, checkpoint::Shard>& shards = {});
 
 /// The small values of a checkpoint.
 struct TrainingValues {

@@ -209,7 +209,43 @@ TEST(ShardedState, IsNotSavedWhereTheRanksDoNotHoldEveryRowOnce) {
   }
 }
 
-TEST(ShardedState, DoesNotFitAStateThatHoldsItWhole) {
+/// Entries that are whole on every rank, with the names, shapes and types of those that shard() adds.
+void keep_whole(TestRun& run) {
+  run.chunk_bytes_max = chunk_bytes_max;
+  run.large_rows = 1;
+  run.extend = [](TestState& state) {
+    state.add_replicated("optimizer.matrix", "F32", {37, 6}, 4);
+    state.add_replicated("optimizer.vector", "BF16", {211}, 2);
+    state.add_replicated("optimizer.few", "I64", {3, 2}, 8);
+    state.add_replicated("optimizer.wide", "F32", {4, 50}, 4);
+    state.add_replicated("optimizer.none", "F32", {0, 4}, 4);
+    state.add_replicated("optimizer.thin", "F32", {5, 0}, 4);
+    state.add_replicated("optimizer.scalar", "F32", {}, 4);
+  };
+}
+
+TEST(ShardedState, IsLoadedByRanksThatKeepItWholeAndTheOtherWayRound) {
+  for (const bool is_cut_first : {true, false}) {
+    for (const auto& [from, to] : {std::pair{2, 3}, std::pair{3, 1}, std::pair{1, 4}}) {
+      SCOPED_TRACE(fmt::format("{} ranks to {}", from, to));
+      fakes::MemoryObjects objects;
+      on_every_rank(from, objects, [&](TestRun& run) {
+        is_cut_first ? shard(run, uneven) : keep_whole(run);
+        ASSERT_TRUE(run.restore());
+        ASSERT_TRUE(run.save(10));
+      });
+      on_every_rank(to, objects, [&, from = from](TestRun& run) {
+        is_cut_first ? keep_whole(run) : shard(run, uneven);
+        const auto restored = run.as_attempt(2).restore();
+        ASSERT_TRUE(restored) << restored.error().message;
+        ASSERT_TRUE(*restored);
+        expect_state(run, from);
+      });
+    }
+  }
+}
+
+TEST(ShardedState, DoesNotFitAStateOfAnotherShape) {
   fakes::MemoryObjects objects;
   save(objects, 2, even);
   TestRun run{objects};

@@ -46,6 +46,13 @@ class TestState {
     fill(entries_.size() - 1, -1);
   }
 
+  /// As add_sharded(), of a tensor that every rank has whole.
+  void add_replicated(std::string name, std::string dtype, std::vector<std::int64_t> shape,
+                      std::uint64_t element_bytes) {
+    add(std::move(name), Placement::replicated, std::move(dtype), std::move(shape), element_bytes);
+    fill(entries_.size() - 1, -1);
+  }
+
   /// Makes this the state after `step` steps.
   void set(std::int64_t step) {
     for (std::size_t i = 0; i < bytes_.size(); ++i) fill(i, step);

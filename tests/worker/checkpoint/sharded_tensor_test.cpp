@@ -107,6 +107,23 @@ TEST(ShardedTensors, GetNewBuffersWhenTheRanksDivideThemOtherwise) {
   }
 }
 
+TEST(ShardedTensors, OfAScalarHaveOneRowOrNone) {
+  for (const std::int64_t rows : {0, 1}) {
+    State state;
+    state.entries.push_back({.name = "optimizer.shard",
+                             .placement = Placement::sharded,
+                             .tensor = at::full({rows}, 7.0),
+                             .shard = Shard{.row_begin = 1 - rows, .row_count = 1, .is_of_scalar = true}});
+    const auto host = HostState::of(state);
+    ASSERT_TRUE(host) << host.error().message;
+    const HostEntry& entry = host->entries()[0];
+    EXPECT_TRUE(entry.info.shape.empty());
+    EXPECT_EQ(entry.info.bytes, 4U);
+    EXPECT_EQ(entry.rows, (Rows{static_cast<std::uint64_t>(1 - rows), 1}));
+    EXPECT_EQ(entry.bytes.size(), static_cast<std::size_t>(4 * rows));
+  }
+}
+
 TEST(ShardedTensors, HaveRows) {
   const auto refused = HostState::of(state_of(at::ones({}), {.begin = 0, .end = 1}));
   ASSERT_FALSE(refused);

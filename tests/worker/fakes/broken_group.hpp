@@ -3,6 +3,7 @@
 #include <torch/types.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include <cstdint>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -24,6 +25,12 @@ class BrokenGroup final : public c10d::ProcessGroup {
   c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& /*received*/,
                                            std::vector<at::Tensor>& /*sent*/,
                                            const c10d::AllgatherOptions& /*options*/) override {
+    std::rethrow_exception(failure_);
+  }
+  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& /*received*/, at::Tensor& /*sent*/,
+                                               std::vector<std::int64_t>& /*received_sizes*/,
+                                               std::vector<std::int64_t>& /*sent_sizes*/,
+                                               const c10d::AllToAllOptions& /*options*/) override {
     std::rethrow_exception(failure_);
   }
 

@@ -1,9 +1,11 @@
 #include <c10/util/Exception.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string_view>
@@ -16,6 +18,7 @@
 #include "worker/strategy/bucket_exchange.hpp"
 #include "worker/strategy/ddp.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
+#include "worker/strategy/sharded.hpp"
 
 namespace trainyard::strategy {
 namespace {
@@ -111,6 +114,32 @@ TEST(GradientBuckets, TellAFailureBetweenTwoCollectivesOfOneExchangeLikeOneOfThe
   EXPECT_EQ(lost.error().message, "sending gradients: ncclRemoteError: A call failed.");
   EXPECT_THROW(std::ignore = finish(std::make_exception_ptr(c10::AcceleratorError{place, 214, "CUDA error: ECC"})),
                c10::AcceleratorError);
+}
+
+TEST(Sharded, ThrowsWhatThisRanksOwnDeviceReportsAndNotWhatALostPeerDoes) {
+  const c10::SourceLocation place{"f", "f.cpp", 1};
+  const auto of_device = std::make_exception_ptr(c10::AcceleratorError{place, 214, "CUDA error: uncorrectable ECC"});
+  const auto of_peer = std::make_exception_ptr(c10::DistBackendError{place, "ncclRemoteError: A call failed."});
+  const WaitForWork wait = [](const c10::intrusive_ptr<c10d::Work>&, std::string_view) { return Result<void>{}; };
+  checkpoint::SingleCommunicator communicator;
+  const auto make = [&](const std::exception_ptr& failure) {
+    const torch::Tensor parameter = torch::ones({3}).to(fakes::late_device::device()).requires_grad_();
+    auto sharded = std::make_unique<Sharded>(NamedTensors{{"weight", parameter}}, NamedTensors{},
+                                             c10::make_intrusive<BrokenGroup>(failure), communicator, wait);
+    sharded->zero_gradients();
+    return sharded;
+  };
+  const torch::Tensor number = torch::ones({}).to(fakes::late_device::device());
+  for (const auto& exchange : std::vector<std::function<Result<void>(Sharded&)>>{
+           [](Sharded& sharded) { return sharded.finish_gradients(); },
+           [](Sharded& sharded) { return sharded.after_update(); },
+           [&](Sharded& sharded) { return sharded.greatest_over_ranks(number); }}) {
+    EXPECT_THROW(std::ignore = exchange(*make(of_device)), c10::AcceleratorError);
+    const auto lost = exchange(*make(of_peer));
+    ASSERT_FALSE(lost);
+    EXPECT_EQ(lost.error().kind, ErrorKind::unavailable);
+    EXPECT_THAT(lost.error().message, testing::HasSubstr("ncclRemoteError: A call failed."));
+  }
 }
 
 TEST(Ddp, ThrowsWhatThisRanksOwnDeviceReportsWhileTheModelIsSent) {

@@ -229,6 +229,72 @@ TEST(OwnOptimizers, AreRefusedWithAScheduleThatTheyWouldNotFollow) {
   }
 }
 
+std::string refusal_of_shards(Optimizer& optimizer, const std::vector<ParameterShard>& shards) {
+  try {
+    optimizer.shard(shards);
+  } catch (const InvalidJob& error) {
+    return error.what();
+  }
+  return {};
+}
+
+/// Rows [1, 2) of each weight.
+std::vector<ParameterShard> second_rows(const Optimizer::NamedTensors& weights) {
+  std::vector<ParameterShard> shards;
+  for (const auto& [name, weight] : weights)
+    shards.push_back({.parameter = weight, .rows = weight.detach().narrow(0, 1, 1), .row_begin = 1});
+  return shards;
+}
+
+TEST(FusedOptimizers, UpdateOnlyTheRowsThatTheyAreGivenAndKeepStateOfThemOnly) {
+  for (const OptimizerSpec& spec : all_optimizers) {
+    if (spec.name == "lamb") continue;
+    const auto ours = some_weights(), theirs = some_weights();
+    const auto optimizer = make_optimizer(spec, ours);
+    const auto oracle = make_optimizer(spec, theirs);
+    const auto shards = second_rows(ours);
+    optimizer->shard(shards);
+    for (int step = 0; step < 3; ++step) {
+      set_gradients(theirs, step);
+      for (std::size_t index = 0; index < shards.size(); ++index)
+        torch::Tensor{shards[index].rows}.mutable_grad() = theirs[index].second.grad().narrow(0, 1, 1);
+      optimizer->step();
+      oracle->step();
+    }
+    const auto before = some_weights();
+    for (std::size_t index = 0; index < ours.size(); ++index) {
+      const auto row_of = [&](const Optimizer::NamedTensors& weights, std::int64_t row) {
+        return weights[index].second.detach()[row];
+      };
+      EXPECT_TRUE(torch::equal(row_of(ours, 0), row_of(before, 0))) << spec.name;
+      EXPECT_TRUE(torch::equal(row_of(ours, 1), row_of(theirs, 1))) << spec.name;
+    }
+    const auto whole = oracle->state();
+    const auto state = optimizer->state();
+    ASSERT_EQ(state.size(), whole.size());
+    for (std::size_t index = 0; index < state.size(); ++index) {
+      const auto& [name, tensor] = state[index];
+      EXPECT_EQ(name, whole[index].first);
+      const auto shard = optimizer->shard_of(name);
+      EXPECT_EQ(shard.has_value(), !name.starts_with("step.")) << name;
+      EXPECT_TRUE(torch::equal(tensor, shard ? whole[index].second.narrow(0, 1, 1) : whole[index].second)) << name;
+      if (shard) {
+        EXPECT_TRUE(name.ends_with("." + ours[*shard].first)) << name;
+      }
+    }
+  }
+}
+
+TEST(Optimizers, ThatNeedWholeParametersAreRefusedRows) {
+  const auto weights = some_weights();
+  OwnOptimizer own;
+  EXPECT_THAT(refusal_of_shards(own, second_rows(weights)), HasSubstr("override trainyard::Optimizer::shard()"));
+  EXPECT_THAT(refusal_of_shards(*make_optimizer({.name = "lamb"}, weights), second_rows(weights)),
+              HasSubstr("training.optimizer.name: lamb cannot train with training.strategy.name sharded"));
+  EXPECT_THAT(refusal_of_shards(*make_optimizer({.name = "adam"}, weights), second_rows({weights[0]})),
+              HasSubstr("cannot train the parameter second, which is not among those"));
+}
+
 TEST(WrappedOptimizers, FollowAFactorOfEachGroupsOwnRate) {
   torch::nn::Linear model{3, 2};
   std::vector<torch::optim::OptimizerParamGroup> groups;

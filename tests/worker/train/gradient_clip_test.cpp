@@ -24,11 +24,18 @@ std::vector<torch::Tensor> parameters_with(const std::vector<torch::Tensor>& gra
   return parameters;
 }
 
+/// Clips by the norm of these gradients alone, and returns it.
+torch::Tensor clip_all(const api::GradientClipSpec& clip, const std::vector<torch::Tensor>& gradients) {
+  const torch::Tensor norm = norm_of(gradients);
+  clip_gradients(clip, norm, gradients);
+  return norm;
+}
+
 TEST(ClipGradients, ByTheNormIsThatOfTorch) {
   for (const double bound : {0.5, 5.0, 100.0}) {
     const auto ours = some_gradients();
     const auto theirs = some_gradients();
-    const torch::Tensor norm = clip_gradients({.norm = bound, .value = {}}, ours);
+    const torch::Tensor norm = clip_all({.norm = bound, .value = {}}, ours);
     const double expected = torch::nn::utils::clip_grad_norm_(parameters_with(theirs), bound);
     EXPECT_NEAR(norm.item<double>(), expected, 1e-5);
     for (std::size_t i = 0; i < ours.size(); ++i)
@@ -38,14 +45,14 @@ TEST(ClipGradients, ByTheNormIsThatOfTorch) {
 
 TEST(ClipGradients, LeavesThoseBelowTheNormAsTheyAreToTheBit) {
   const auto gradients = some_gradients();
-  (void)clip_gradients({.norm = 100.0, .value = {}}, gradients);
+  (void)clip_all({.norm = 100.0, .value = {}}, gradients);
   EXPECT_TRUE(torch::equal(gradients[0], some_gradients()[0]));
 }
 
 TEST(ClipGradients, ByTheValueIsThatOfTorch) {
   const auto ours = some_gradients();
   const auto theirs = some_gradients();
-  const torch::Tensor norm = clip_gradients({.norm = {}, .value = 1.5}, ours);
+  const torch::Tensor norm = clip_all({.norm = {}, .value = 1.5}, ours);
   const double before = torch::nn::utils::clip_grad_norm_(parameters_with(some_gradients()), 1.0);
   torch::nn::utils::clip_grad_value_(parameters_with(theirs), 1.5);
   EXPECT_NEAR(norm.item<double>(), before, 1e-5) << "the norm is that of before";
@@ -55,7 +62,7 @@ TEST(ClipGradients, ByTheValueIsThatOfTorch) {
 TEST(ClipGradients, TakesOneNormOfSeveralTypes) {
   const std::vector<torch::Tensor> gradients{torch::full({9}, 1.0, torch::kFloat),
                                              torch::full({16}, 1.0, torch::kBFloat16)};
-  EXPECT_DOUBLE_EQ(clip_gradients({.norm = 1.0, .value = {}}, gradients).item<double>(), 5.0);
+  EXPECT_DOUBLE_EQ(clip_all({.norm = 1.0, .value = {}}, gradients).item<double>(), 5.0);
   EXPECT_EQ(gradients[1].scalar_type(), torch::kBFloat16);
   EXPECT_NEAR(gradients[0][0].item<double>(), 0.2, 1e-6);
   EXPECT_NEAR(gradients[1][0].item<double>(), 0.2, 1e-2);
@@ -63,8 +70,8 @@ TEST(ClipGradients, TakesOneNormOfSeveralTypes) {
 
 TEST(ClipGradients, ShowsANormThatIsNotFiniteAndTakesNoGradients) {
   const std::vector<torch::Tensor> gradients{torch::tensor({1.0F, std::numeric_limits<float>::infinity()})};
-  EXPECT_FALSE(torch::isfinite(clip_gradients({.norm = 1.0, .value = {}}, gradients)).item<bool>());
-  EXPECT_EQ(clip_gradients({.norm = 1.0, .value = {}}, {}).item<double>(), 0.0);
+  EXPECT_FALSE(torch::isfinite(clip_all({.norm = 1.0, .value = {}}, gradients)).item<bool>());
+  EXPECT_EQ(clip_all({.norm = 1.0, .value = {}}, {}).item<double>(), 0.0);
 }
 
 }  // namespace

@@ -1,0 +1,118 @@
+#include "worker/strategy/sharded.hpp"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <exception>
+#include <utility>
+
+#include "common/logging.hpp"
+#include "common/try.hpp"
+#include "worker/dist/failed_part.hpp"
+#include "worker/dist/torch_error.hpp"
+
+namespace trainyard::strategy {
+namespace {
+
+NamedTensors that_need_gradients(const NamedTensors& parameters) {
+  NamedTensors found;
+  for (const auto& parameter : parameters) {
+    if (parameter.second.requires_grad()) found.push_back(parameter);
+  }
+  return found;
+}
+
+DdpOptions without_gradients(DdpOptions options) {
+  options.exchanges_gradients = false;
+  return options;
+}
+
+ShardedGradients::Options gradient_options(WaitForWork wait, const DdpOptions& options) {
+  return {.limits = options.limits,
+          .wait = wait,
+          .follow = options.follow ? options.follow : wait,
+          .sends_at_end = options.synchronizes_batch_norm};
+}
+
+}  // namespace
+
+Sharded::Sharded(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
+                 checkpoint::Communicator& communicator, WaitForWork wait, const DdpOptions& options)
+    : device_{parameters.empty() ? torch::Device{torch::kCPU} : parameters.front().second.device()},
+      process_group_{process_group},
+      follow_{options.follow ? options.follow : wait},
+      ddp_{parameters, std::move(buffers), process_group, communicator, wait, without_gradients(options)},
+      gradients_{that_need_gradients(parameters), std::move(process_group), gradient_options(wait, options)},
+      keeps_gradients_{options.synchronizes_batch_norm} {
+  for (const auto& [name, parameter] : parameters) parameter_bytes_ += static_cast<std::int64_t>(parameter.nbytes());
+}
+
+std::unique_ptr<Optimizer> Sharded::adapt(std::unique_ptr<Optimizer> optimizer) {
+  optimizer->shard(shards());
+  const ShardedMemory bytes = memory(*optimizer);
+  if (process_group_->getRank() == 0) {
+    logging::info("sharded: bytes of a rank's memory, without activations, buffers and accumulated gradients",
+                  {{"parameters", bytes.parameter_bytes},
+                   {"gradients", bytes.gradient_bytes},
+                   {"optimizerState", bytes.state_bytes},
+                   {"buckets", bytes.bucket_bytes},
+                   {"total", bytes.total()}});
+  }
+  return optimizer;
+}
+
+ShardedMemory Sharded::memory(Optimizer& optimizer) const {
+  ShardedSizes sizes{.parameter_bytes = parameter_bytes_,
+                     .largest_bucket_bytes = gradients_.largest_bucket_bytes(),
+                     .keeps_gradients = keeps_gradients_};
+  for (const ParameterShard& shard : shards()) sizes.own_bytes += static_cast<std::int64_t>(shard.rows.nbytes());
+  for (const auto& [name, tensor] : optimizer.state()) sizes.state_bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return sharded_memory(sizes);
+}
+
+void Sharded::zero_gradients() {
+  ddp_.zero_gradients();
+  gradients_.zero();
+}
+
+void Sharded::begin_backward(bool is_last_batch) {
+  ddp_.begin_backward(is_last_batch);
+  gradients_.begin_backward(is_last_batch);
+}
+
+Result<void> Sharded::finish_gradients() {
+  TRY(gradients_.finish());
+  return ddp_.finish_gradients();
+}
+
+Result<torch::Tensor> Sharded::norm_over_ranks(const torch::Tensor& norm) {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor squares = norm.to(device_, torch::kDouble).square();
+  TRY(reduce(squares, c10d::ReduceOp::SUM));
+  return squares.sqrt();
+}
+
+Result<void> Sharded::greatest_over_ranks(const torch::Tensor& value) {
+  return reduce(value, c10d::ReduceOp::MAX);
+}
+
+Result<void> Sharded::reduce(const torch::Tensor& value, c10d::ReduceOp::RedOpType operation) {
+  std::vector<torch::Tensor> message{value};
+  c10::intrusive_ptr<c10d::Work> work;
+  try {
+    work = process_group_->allreduce(message, {.reduceOp = operation});
+  } catch (const std::exception& error) {
+    // The failure of this rank's own device or kernels is not the loss of a peer.
+    if (!value.is_cpu() && dist::failed_part(error) != dist::FailedPart::communication) throw;
+    return fail(ErrorKind::unavailable,
+                fmt::format("sending a number of the gradients' rows: {}", dist::message_of(error)));
+  }
+  return follow_(work, "the exchange of a number of the gradients' rows");
+}
+
+std::uint64_t Sharded::exchanged_bytes() const {
+  return ddp_.exchanged_bytes() + gradients_.exchanged_bytes();
+}
+
+}  // namespace trainyard::strategy

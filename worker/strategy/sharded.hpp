@@ -1,0 +1,61 @@
+#pragma once
+
+#include <torch/types.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "checkpoint/group/communicator.hpp"
+#include "worker/strategy/ddp.hpp"
+#include "worker/strategy/gradient_sync.hpp"
+#include "worker/strategy/model_agreement.hpp"
+#include "worker/strategy/row_shards.hpp"
+#include "worker/strategy/sharded_gradients.hpp"
+#include "worker/strategy/wait_for_work.hpp"
+
+namespace trainyard::strategy {
+
+/// Data parallel training in which each rank keeps the gradients and the optimizer's state of some rows of each
+/// parameter, updates these rows, and gets the other ranks' (Rajbhandari et al. 2020, ZeRO stage 2). Parameters,
+/// buffers and batch normalisation are as with Ddp.
+class Sharded final : public GradientSync {
+ public:
+  /// As Ddp's; `options` have no exchange. Throws InvalidJob for a parameter that cannot be cut.
+  Sharded(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
+          checkpoint::Communicator& communicator, WaitForWork wait, const DdpOptions& options = {});
+
+  [[nodiscard]] Result<void> synchronize_model() override { return ddp_.synchronize_model(); }
+  [[nodiscard]] std::unique_ptr<Optimizer> adapt(std::unique_ptr<Optimizer> optimizer) override;
+  void zero_gradients() override;
+  void begin_forward() override { ddp_.begin_forward(); }
+  void end_forward() override { ddp_.end_forward(); }
+  void begin_backward(bool is_last_batch) override;
+  [[nodiscard]] Result<void> finish_gradients() override;
+  [[nodiscard]] Result<void> after_update() override { return gradients_.gather(); }
+  [[nodiscard]] const std::vector<ParameterShard>& shards() const override { return gradients_.shards(); }
+  [[nodiscard]] Result<torch::Tensor> norm_over_ranks(const torch::Tensor& norm) override;
+  [[nodiscard]] Result<void> greatest_over_ranks(const torch::Tensor& value) override;
+  [[nodiscard]] NamedTensors state() const override { return ddp_.state(); }
+  void before_save() override { ddp_.before_save(); }
+  [[nodiscard]] Result<void> after_restore() override { return ddp_.after_restore(); }
+  [[nodiscard]] std::uint64_t exchanged_bytes() const override;
+
+  /// The memory of this rank with `optimizer`, which adapt() has returned, in steps of one batch: those of several add
+  /// all gradients up before they send them.
+  [[nodiscard]] ShardedMemory memory(Optimizer& optimizer) const;
+
+ private:
+  [[nodiscard]] Result<void> reduce(const torch::Tensor& value, c10d::ReduceOp::RedOpType operation);
+
+  torch::Device device_;
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  WaitForWork follow_;
+  Ddp ddp_;  // all but the gradients
+  ShardedGradients gradients_;
+  std::int64_t parameter_bytes_ = 0;  // of all parameters, also of those that are not trained
+  bool keeps_gradients_;
+};
+
+}  // namespace trainyard::strategy
