@@ -25,9 +25,10 @@ struct Slice {
 /// each replicated row once. The shares are nearly equal in bytes: a cut falls between two rows, and never into a small
 /// entry (below 1 MiB). Reads no bytes of the entries.
 ///
-/// Rank r of n has the replicated bytes from r / n to (r + 1) / n, in the entries' order: of four ranks, rank 2 has the
-/// third quarter. Parameters and the optimizer's state are replicated, the model's buffers are rank0, random generators
-/// per_rank. write_share() puts a share as one object, whose name is in layout.hpp; rank 0 also writes the manifest.
+/// Rank r of n has about the replicated bytes from r / n to (r + 1) / n, in the entries' order: of four ranks, rank 2
+/// has the third quarter. Parameters and the optimizer's state are replicated, the model's buffers are rank0, random
+/// generators per_rank. write_share() puts a share as one object, whose name is in layout.hpp; rank 0 also writes the
+/// manifest.
 [[nodiscard]] std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size,
                                           std::span<const HostEntry> entries);
 
