@@ -90,8 +90,8 @@ Result<c10::intrusive_ptr<c10d::Store>> open_rendezvous_store(const rank::GroupE
   options.timeout = deadline;
   FileDescriptor listener;
   if (hosts) {
-    const auto reach = rank::is_loopback(environment.master_address) ? rank::Reach::loopback : rank::Reach::everywhere;
-    auto listening = TRY(rank::listen_on(reach, options.port, "the rendezvous store"));
+    const auto reach = rank::reach_of(environment.master_address);
+    auto listening = TRY(rank::listen_on(reach, options.port, "the rendezvous store (MASTER_PORT)"));
     options.isServer = true;
     options.masterListenFd = listening.release();  // The store owns the descriptor now.
   } else {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
@@ -96,6 +97,56 @@ TEST(OpenRendezvousStore, HidesFromAnAttemptWhatTheOneBeforeLeft) {
   ASSERT_TRUE(before && after);
   set_for_all(*before, "address");
   EXPECT_FALSE(after->check({"address"}));
+}
+
+constexpr const char* unknown_name = "no-such-host.invalid";
+
+/// A group of two ranks that a shell has started: rank 0 hosts the store.
+GroupEnvironment by_hand(std::uint16_t port, std::string master) {
+  GroupEnvironment environment;
+  environment.world_size = 2;
+  environment.master_port = port;
+  environment.master_address = std::move(master);
+  return environment;
+}
+
+TEST(OpenRendezvousStore, SaysWhichPortAnotherProgramHasTakenAndWhatToDo) {
+  FakeRankLink link;
+  const StandingStore taken;
+  const std::uint16_t port = taken.agent_environment().master_port;
+  const auto store = open_rendezvous_store(by_hand(port, "127.0.0.1"), 0, 1min, link);
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().kind, ErrorKind::already_exists);
+  EXPECT_EQ(
+      store.error().message,
+      "port " + std::to_string(port) +
+          ", where the rendezvous store (MASTER_PORT) was to listen, is in use by another program on this machine: "
+          "end that program (ss -ltnp lists it), or give the group another port");
+}
+
+TEST(OpenRendezvousStore, TriesANameThatDoesNotResolveAgainAndAgain) {
+  FakeRankLink link;
+  Result<c10::intrusive_ptr<c10d::Store>> store;
+  {
+    const std::jthread rank{[&] { store = open_rendezvous_store(by_hand(29500, unknown_name), 1, 1h, link); }};
+    link.wait_for_looks(3);
+    link.request_stop();
+  }
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().kind, ErrorKind::cancelled);
+  EXPECT_EQ(
+      store.error().message.find("asked to stop while waiting for rank 0's store at no-such-host.invalid:29500 ("), 0U)
+      << store.error().message;
+}
+
+TEST(OpenRendezvousStore, SaysAtItsDeadlineThatTheNameDoesNotResolve) {
+  FakeRankLink link;
+  const auto store = open_rendezvous_store(by_hand(29500, unknown_name), 1, 0ms, link);
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().kind, ErrorKind::timeout);
+  EXPECT_EQ(store.error().message.find("gave up waiting for rank 0's store at no-such-host.invalid:29500 ("), 0U);
+  EXPECT_NE(store.error().message.find("): the name no-such-host.invalid does not resolve ("), std::string::npos)
+      << store.error().message;
 }
 
 }  // namespace
