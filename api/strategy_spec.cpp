@@ -15,8 +15,13 @@ constexpr NumberRange predivide_range{.max = 65'504, .is_min_open = true};
 
 constexpr EnumNames<StrategyName, 3> strategy_names{
     {{"ddp", StrategyName::ddp}, {"horovod", StrategyName::horovod}, {"bagua", StrategyName::bagua}}};
-constexpr EnumNames<BaguaAlgorithm, 2> algorithm_names{
-    {{"gradientAllreduce", BaguaAlgorithm::gradient_allreduce}, {"bytegrad", BaguaAlgorithm::bytegrad}}};
+constexpr EnumNames<BaguaAlgorithm, 5> algorithm_names{
+    {{"gradientAllreduce", BaguaAlgorithm::gradient_allreduce},
+     {"bytegrad", BaguaAlgorithm::bytegrad},
+     {"qadam", BaguaAlgorithm::qadam},
+     {"decentralized", BaguaAlgorithm::decentralized},
+     {"lowPrecisionDecentralized", BaguaAlgorithm::low_precision_decentralized}}};
+constexpr EnumNames<PeerSelection, 2> peer_names{{{"all", PeerSelection::all}, {"shiftOne", PeerSelection::shift_one}}};
 constexpr EnumNames<GradientCompression, 4> compression_names{{{"none", GradientCompression::none},
                                                                {"fp16", GradientCompression::fp16},
                                                                {"bf16", GradientCompression::bf16},
@@ -30,7 +35,28 @@ std::string_view text_of(Enum value, const EnumNames<Enum, count>& names) {
   return "";
 }
 
+/// The fields of bagua beside those of all strategies.
+void read_bagua(FieldReader& fields, StrategySpec& strategy) {
+  fields.read("algorithm", strategy.algorithm, algorithm_names);
+  fields.read("qadamWarmupSteps", strategy.qadam_warmup_steps, steps_range);
+  fields.read("peerSelection", strategy.peer_selection, peer_names);
+  fields.read("communicationInterval", strategy.communication_interval, steps_range);
+}
+
+void add_bagua(json& object, const StrategySpec& strategy) {
+  object["algorithm"] = text_of(strategy.algorithm, algorithm_names);
+  if (strategy.algorithm == BaguaAlgorithm::qadam) object["qadamWarmupSteps"] = strategy.qadam_warmup_steps;
+  if (strategy.algorithm == BaguaAlgorithm::decentralized)
+    object["peerSelection"] = text_of(strategy.peer_selection, peer_names);
+  if (has_own_parameters(strategy)) object["communicationInterval"] = strategy.communication_interval;
+}
+
 }  // namespace
+
+bool has_own_parameters(const StrategySpec& strategy) {
+  return strategy.name == StrategyName::bagua && (strategy.algorithm == BaguaAlgorithm::decentralized ||
+                                                  strategy.algorithm == BaguaAlgorithm::low_precision_decentralized);
+}
 
 void read_strategy(FieldReader& fields, StrategySpec& strategy) {
   fields.read("name", strategy.name, strategy_names);
@@ -44,7 +70,7 @@ void read_strategy(FieldReader& fields, StrategySpec& strategy) {
   fields.read("bucketMiB", strategy.bucket_mib, bucket_mib_range);
   fields.read("fusionThresholdMiB", strategy.fusion_threshold_mib, fusion_mib_range);
   fields.read("gradientPredivideFactor", strategy.gradient_predivide_factor, predivide_range);
-  fields.read("algorithm", strategy.algorithm, algorithm_names);
+  read_bagua(fields, strategy);
   fields.read("broadcastBuffers", strategy.broadcast_buffers);
   fields.read("syncBatchNorm", strategy.sync_batch_norm);
   fields.read_object("checkParametersEvery", [&](FieldReader& every) {
@@ -63,7 +89,7 @@ json to_json(const StrategySpec& strategy) {
     object["fusionThresholdMiB"] = strategy.fusion_threshold_mib;
     object["gradientPredivideFactor"] = strategy.gradient_predivide_factor;
   }
-  if (strategy.name == StrategyName::bagua) object["algorithm"] = text_of(strategy.algorithm, algorithm_names);
+  if (strategy.name == StrategyName::bagua) add_bagua(object, strategy);
   if (strategy.gradient_compression == GradientCompression::powersgd) {
     object["powerSgd"] = {{"rank", strategy.power_sgd.rank},
                           {"startStep", strategy.power_sgd.start_step},

@@ -21,8 +21,17 @@ enum class GradientCompression {
 };
 
 enum class BaguaAlgorithm {
-  gradient_allreduce,  ///< Gradients as they are.
-  bytegrad,            ///< Gradients as bytes between the least and the greatest of each chunk.
+  gradient_allreduce,           ///< Gradients as they are.
+  bytegrad,                     ///< Gradients as bytes between the least and the greatest of each chunk.
+  qadam,                        ///< After a warm-up, the first moments of Adam as such bytes.
+  decentralized,                ///< Parameters, whose means the ranks take while a step's passes run.
+  low_precision_decentralized,  ///< Changes of the parameters as bytes, to two neighbours.
+};
+
+/// decentralized only: the ranks whose parameters become their mean.
+enum class PeerSelection {
+  all,
+  shift_one,  ///< One other, another one in each exchange.
 };
 
 /// gradientCompression powersgd only.
@@ -44,11 +53,17 @@ struct StrategySpec {
   /// horovod only: what gradients are divided by before they are added up. The rest of the division follows.
   double gradient_predivide_factor = 1.0;
   BaguaAlgorithm algorithm = BaguaAlgorithm::gradient_allreduce;  ///< bagua only.
+  std::int64_t qadam_warmup_steps = 100;                          ///< qadam only: steps that exchange gradients.
+  PeerSelection peer_selection = PeerSelection::all;
+  std::int64_t communication_interval = 1;  ///< The two decentralized ones only: steps from exchange to exchange.
   bool broadcast_buffers = true;
   bool sync_batch_norm = false;
   std::optional<std::int64_t> check_parameters_every;  ///< Steps. Absent: at a resume and at the end only.
   bool operator==(const StrategySpec&) const = default;
 };
+
+/// True when each rank trains parameters of its own.
+[[nodiscard]] bool has_own_parameters(const StrategySpec& strategy);
 
 void read_strategy(FieldReader& fields, StrategySpec& strategy);
 /// JSON as in the API. Reading it gives an equal value.

@@ -69,6 +69,24 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
        [](TrainingSpec& spec) {
          spec.strategy = {.name = StrategyName::bagua, .algorithm = BaguaAlgorithm::bytegrad};
        }},
+      {R"({"strategy": {"name": "bagua", "algorithm": "qadam", "qadamWarmupSteps": 7}})",
+       [](TrainingSpec& spec) {
+         spec.strategy = {.name = StrategyName::bagua, .algorithm = BaguaAlgorithm::qadam, .qadam_warmup_steps = 7};
+       }},
+      {R"({"strategy": {"name": "bagua", "algorithm": "decentralized", "peerSelection": "shiftOne",
+                        "communicationInterval": 3}})",
+       [](TrainingSpec& spec) {
+         spec.strategy = {.name = StrategyName::bagua,
+                          .algorithm = BaguaAlgorithm::decentralized,
+                          .peer_selection = PeerSelection::shift_one,
+                          .communication_interval = 3};
+       }},
+      {R"({"strategy": {"name": "bagua", "algorithm": "lowPrecisionDecentralized", "communicationInterval": 2}})",
+       [](TrainingSpec& spec) {
+         spec.strategy = {.name = StrategyName::bagua,
+                          .algorithm = BaguaAlgorithm::low_precision_decentralized,
+                          .communication_interval = 2};
+       }},
       {R"({"strategy": {"gradientCompression": "bf16"}})",
        [](TrainingSpec& spec) { spec.strategy.gradient_compression = GradientCompression::bf16; }},
       {R"({"strategy": {"gradientCompression": "powersgd", "bucketMiB": 4, "broadcastBuffers": false,

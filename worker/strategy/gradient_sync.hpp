@@ -34,7 +34,8 @@ class GradientSync {
   /// `is_last_batch`: the next backward pass is the step's last. The passes before it only add to grad().
   virtual void begin_backward(bool is_last_batch) = 0;
   /// After success each parameter's grad() is the mean over the ranks of what the step's backward passes have added up,
-  /// or undefined where no rank's loss used the parameter. On a GPU that holds for what is queued on the current stream
+  /// or undefined where no rank's loss used the parameter. A strategy whose optimizer of adapt() takes something else,
+  /// or whose ranks have parameters of their own, says so. On a GPU that holds for what is queued on the current stream
   /// afterwards; the exchange itself may still run, and fail later.
   [[nodiscard]] virtual Result<void> finish_gradients() = 0;
   /// To be called after the optimizer's step.

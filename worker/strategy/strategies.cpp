@@ -12,7 +12,10 @@
 #include "worker/strategy/bucket_exchange.hpp"
 #include "worker/strategy/byte_grad.hpp"
 #include "worker/strategy/ddp.hpp"
+#include "worker/strategy/decentralized.hpp"
+#include "worker/strategy/low_precision_decentralized.hpp"
 #include "worker/strategy/power_sgd.hpp"
+#include "worker/strategy/q_adam.hpp"
 
 namespace trainyard::strategy {
 namespace {
@@ -20,7 +23,8 @@ namespace {
 /// The strategy of one rank: its gradients stay as the backward pass leaves them.
 class SingleRank final : public GradientSync {
  public:
-  explicit SingleRank(NamedTensors parameters) : parameters_{std::move(parameters)} {}
+  SingleRank(NamedTensors parameters, bool keeps_parameters_equal)
+      : parameters_{std::move(parameters)}, keeps_parameters_equal_{keeps_parameters_equal} {}
 
   [[nodiscard]] Result<void> synchronize_model() override { return {}; }
   void zero_gradients() override {
@@ -28,9 +32,12 @@ class SingleRank final : public GradientSync {
   }
   void begin_backward(bool /*is_last_batch*/) override {}
   [[nodiscard]] Result<void> finish_gradients() override { return {}; }
+  /// As the strategy of several ranks says, so that a checkpoint fits any number of ranks.
+  [[nodiscard]] bool keeps_parameters_equal() const override { return keeps_parameters_equal_; }
 
  private:
   NamedTensors parameters_;
+  bool keeps_parameters_equal_;
 };
 
 /// The type that gradients are rounded to. Nothing: their own.
@@ -38,6 +45,21 @@ std::optional<torch::ScalarType> sent_type(api::GradientCompression compression)
   if (compression == api::GradientCompression::fp16) return torch::kHalf;
   if (compression == api::GradientCompression::bf16) return torch::kBFloat16;
   return std::nullopt;
+}
+
+MakeExchange bagua_exchange(const api::StrategySpec& spec) {
+  switch (spec.algorithm) {
+    case api::BaguaAlgorithm::gradient_allreduce:
+      break;
+    case api::BaguaAlgorithm::bytegrad:
+      return make_byte_grad;
+    case api::BaguaAlgorithm::qadam:
+      return q_adam(spec.qadam_warmup_steps);
+    case api::BaguaAlgorithm::decentralized:
+    case api::BaguaAlgorithm::low_precision_decentralized:
+      break;  // These exchange no gradients: make_with_own_parameters() makes them.
+  }
+  return make_all_reduce;
 }
 
 /// The exchange of the gradients of parameters that have `names`.
@@ -49,8 +71,7 @@ MakeExchange exchange_of(const api::StrategySpec& spec, std::vector<std::string>
       return all_reduce(
           {.dtype = sent_type(spec.gradient_compression), .predivide_factor = spec.gradient_predivide_factor});
     case api::StrategyName::bagua:
-      if (spec.algorithm == api::BaguaAlgorithm::bytegrad) return make_byte_grad;
-      return make_all_reduce;
+      return bagua_exchange(spec);
   }
   switch (spec.gradient_compression) {
     case api::GradientCompression::none:
@@ -92,11 +113,28 @@ DdpOptions ddp_options(const api::StrategySpec& spec, WaitForWork follow) {
           .follow = std::move(follow)};
 }
 
+std::unique_ptr<GradientSync> make_with_own_parameters(OwnModelParts parts, const api::StrategySpec& spec) {
+  if (spec.algorithm == api::BaguaAlgorithm::low_precision_decentralized)
+    return make_low_precision_decentralized(std::move(parts));
+  return make_decentralized(
+      std::move(parts), spec.peer_selection == api::PeerSelection::all ? PeerSelection::all : PeerSelection::shift_one);
+}
+
 }  // namespace
 
 std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers, dist::Group& group,
                                                  WaitForWork wait, WaitForWork follow, const api::StrategySpec& spec) {
-  if (group.world_size == 1) return std::make_unique<SingleRank>(std::move(parameters));
+  if (group.world_size == 1) return std::make_unique<SingleRank>(std::move(parameters), !has_own_parameters(spec));
+  if (has_own_parameters(spec)) {
+    return make_with_own_parameters({.parameters = std::move(parameters),
+                                     .buffers = std::move(buffers),
+                                     .process_group = group.process_group,
+                                     .communicator = *group.communicator,
+                                     .wait = wait,
+                                     .follow = follow ? follow : wait,
+                                     .interval = spec.communication_interval},
+                                    spec);
+  }
   return std::make_unique<Ddp>(std::move(parameters), std::move(buffers), group.process_group, *group.communicator,
                                std::move(wait), ddp_options(spec, std::move(follow)));
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "include/trainyard/options.hpp"
+#include "worker/strategy/adam_of_momenta.hpp"
 #include "worker/train/foreach_optimizer.hpp"
 #include "worker/train/lamb.hpp"
 #include "worker/train/named_tensors.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 /// Adam (Kingma & Ba 2015), which adds weight decay to the gradient (L2), or AdamW (Loshchilov & Hutter 2019), which
 /// decouples it.
-class FusedAdam final : public ForeachOptimizer {
+class FusedAdam : public ForeachOptimizer {
  public:
   FusedAdam(const OptimizerSpec& spec, std::vector<OptimizedParameter> optimized)
       : ForeachOptimizer{std::move(optimized)},
@@ -61,11 +62,63 @@ class FusedAdam final : public ForeachOptimizer {
     uncount(steps, group);
   }
 
- private:
   OptimizerSpec spec_;
   std::vector<torch::Tensor> means_;      // of the gradients; by parameter, like the next two
   std::vector<torch::Tensor> variances_;  // uncentred
   std::vector<torch::Tensor> steps_;
+};
+
+/// Adam, for which an exchange may compute the means (see strategy/q_adam.hpp).
+class Adam final : public FusedAdam, public strategy::AdamOfMomenta {
+ public:
+  using FusedAdam::FusedAdam;
+
+  [[nodiscard]] double beta1() const override { return spec_.beta1; }
+  [[nodiscard]] std::vector<AdamOfMomenta::Parameter> momentum_parameters() const override {
+    std::vector<AdamOfMomenta::Parameter> found;
+    for (std::size_t index = 0; index < parameters().size(); ++index) {
+      const OptimizedParameter& parameter = parameters()[index];
+      found.push_back(
+          {.tensor = parameter.tensor, .first_moment = means_[index], .weight_decay = parameter.weight_decay});
+    }
+    return found;
+  }
+  void take_momenta(bool takes) override { takes_momenta_ = takes; }
+
+ protected:
+  void step_group(const Group& group) override {
+    if (!takes_momenta_) return FusedAdam::step_group(group);
+    const std::vector<torch::Tensor> means = group.of(means_), steps = group.of(steps_);
+    count(steps);
+    // Bagua's formula: the second moments stay, and the corrections of both biases go on.
+    const std::vector<torch::Tensor> denominators = at::_foreach_sqrt(group.of(variances_));
+    at::_foreach_div_(denominators, at::_foreach_sqrt(bias_corrections(spec_.beta2, steps)));
+    at::_foreach_add_(denominators, spec_.eps);
+    std::vector<torch::Tensor> updates = at::_foreach_div(group.gradients, denominators);
+    at::_foreach_div_(updates, bias_corrections(spec_.beta1, steps));
+    std::vector<torch::Tensor> next_means = group.gradients;
+    if (group.found_inf) {
+      const torch::Tensor is_bad = group.found_inf->gt(0);
+      for (std::size_t index = 0; index < means.size(); ++index) {
+        updates[index] = updates[index].masked_fill(is_bad, 0.0);
+        next_means[index] = torch::where(is_bad, means[index], next_means[index]);
+      }
+    }
+    at::_foreach_add_(group.parameters, updates, -group.lr);
+    at::_foreach_copy_(means, next_means);
+    ForeachOptimizer::uncount(steps, group);
+  }
+
+ private:
+  /// 1 - beta^t for each t of `steps`.
+  static std::vector<torch::Tensor> bias_corrections(double beta, const std::vector<torch::Tensor>& steps) {
+    std::vector<torch::Tensor> corrections = at::_foreach_pow(beta, steps);
+    at::_foreach_neg_(corrections);
+    at::_foreach_add_(corrections, 1.0);
+    return corrections;
+  }
+
+  bool takes_momenta_ = false;
 };
 
 class FusedSgd final : public ForeachOptimizer {
@@ -117,7 +170,8 @@ class FusedSgd final : public ForeachOptimizer {
 std::unique_ptr<Optimizer> make(const OptimizerSpec& spec, std::vector<OptimizedParameter> parameters) {
   if (spec.nesterov && (spec.name != "sgd" || spec.momentum == 0.0))
     throw InvalidJob{"training.optimizer.nesterov: is only for sgd with momentum"};
-  if (spec.name == "adam" || spec.name == "adamw") return std::make_unique<FusedAdam>(spec, std::move(parameters));
+  if (spec.name == "adam") return std::make_unique<Adam>(spec, std::move(parameters));
+  if (spec.name == "adamw") return std::make_unique<FusedAdam>(spec, std::move(parameters));
   if (spec.name == "sgd") return std::make_unique<FusedSgd>(spec, std::move(parameters));
   if (spec.name == "lamb") return make_lamb(spec, std::move(parameters));
   throw InvalidJob{
@@ -153,16 +207,6 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec, const Optim
 }
 
 }  // namespace train
-
-void Optimizer::step_unless(const torch::Tensor& found_inf) {
-  if (found_inf.item<float>() == 0.0F) step();
-}
-
-void Optimizer::set_lr_factor(double /*factor*/) {
-  throw InvalidJob{
-      "the model's own optimizer does not follow training.lrSchedule and optimizer.lrScaling: override "
-      "trainyard::Optimizer::set_lr_factor() in it, or leave both out of the job"};
-}
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSpec& spec, const std::vector<ParameterGroup>& groups,
                                           const torch::nn::Module& module) {

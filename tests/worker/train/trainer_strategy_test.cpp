@@ -27,7 +27,7 @@ api::StrategySpec factored() {
 struct Strategy {
   std::string what;
   std::function<void(api::TrainingSpec&)> set;
-  bool has_own_buffers = false;
+  bool has_own_state = false;  // of each rank, also after the end
 };
 
 const Strategy strategies[] = {
@@ -86,6 +86,20 @@ const Strategy strategies[] = {
        training.strategy = {.name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::bytegrad};
        training.precision = api::Precision::bf16;
      }},
+    {"QAdamOfTwoBatchesThatSkips",
+     [](api::TrainingSpec& training) {
+       training.strategy = {
+           .name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::qadam, .qadam_warmup_steps = 2};
+       training.accumulate_grad_batches = 2;
+       training.optimizer.weight_decay = 0.01;
+       training.on_non_finite_loss = api::OnNonFiniteLoss::skip;
+     }},
+    {"QAdamInBf16",
+     [](api::TrainingSpec& training) {
+       training.strategy = {
+           .name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::qadam, .qadam_warmup_steps = 4};
+       training.precision = api::Precision::bf16;
+     }},
     {"SyncBatchNorm",
      [](api::TrainingSpec& training) {
        training.strategy.sync_batch_norm = true;
@@ -98,7 +112,38 @@ const Strategy strategies[] = {
        training.precision = api::Precision::bf16;
      }},
     {"OwnBuffers", [](api::TrainingSpec& training) { training.strategy.broadcast_buffers = false; },
-     /*has_own_buffers=*/true},
+     /*has_own_state=*/true},
+    {"DecentralizedWithAllOfTwoBatches",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::decentralized};
+       training.accumulate_grad_batches = 2;
+       training.gradient_clip = {.norm = 0.1, .value = {}};
+     },
+     /*has_own_state=*/true},
+    {"DecentralizedWithOneThatSkipsInFp64",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua,
+                            .algorithm = api::BaguaAlgorithm::decentralized,
+                            .peer_selection = api::PeerSelection::shift_one,
+                            .communication_interval = 2};
+       training.precision = api::Precision::fp64;
+       training.on_non_finite_loss = api::OnNonFiniteLoss::skip;
+     },
+     /*has_own_state=*/true},
+    {"LowPrecisionDecentralized",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua,
+                            .algorithm = api::BaguaAlgorithm::low_precision_decentralized,
+                            .communication_interval = 2};
+     },
+     /*has_own_state=*/true},
+    {"LowPrecisionDecentralizedInBf16",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua,
+                            .algorithm = api::BaguaAlgorithm::low_precision_decentralized};
+       training.precision = api::Precision::bf16;
+     },
+     /*has_own_state=*/true},
 };
 
 class TrainerStrategy : public testing::TestWithParam<Strategy> {};
@@ -118,7 +163,7 @@ TEST_P(TrainerStrategy, ResumesToTheBitOnEachRank) {
     };
     run.run();
     EXPECT_EQ(run.ranks[0].end.reason, stop > 0 ? "Preempted" : "Completed") << run.ranks[0].end.message;
-    EXPECT_EQ(run.ranks[0].checksum != run.ranks[1].checksum, GetParam().has_own_buffers);
+    EXPECT_EQ(run.ranks[0].checksum != run.ranks[1].checksum, GetParam().has_own_state);
     return std::vector{run.ranks[0].checksum, run.ranks[1].checksum};
   };
   const auto whole = run_until(0, 1, nullptr);
@@ -152,6 +197,28 @@ std::shared_ptr<SmallModule> train_with_other_numbers_of_ranks(const std::vector
 
 TEST(TrainerStrategies, GoOnWithOtherNumbersOfRanks) {
   train_with_other_numbers_of_ranks({2, 3, 1, 2}, factored());
+  for (const auto algorithm : {api::BaguaAlgorithm::qadam, api::BaguaAlgorithm::decentralized,
+                               api::BaguaAlgorithm::low_precision_decentralized})
+    train_with_other_numbers_of_ranks(
+        {2, 3, 1, 2}, {.name = api::StrategyName::bagua, .algorithm = algorithm, .qadam_warmup_steps = 2});
+}
+
+TEST(TrainerStrategies, EndWithTheCulpritWhenARankIsLost) {
+  for (const auto algorithm : {api::BaguaAlgorithm::qadam, api::BaguaAlgorithm::decentralized,
+                               api::BaguaAlgorithm::low_precision_decentralized}) {
+    TrainingRun run;
+    run.training.epochs = 100;
+    run.training.strategy = {.name = api::StrategyName::bagua, .algorithm = algorithm, .qadam_warmup_steps = 1};
+    const rank::RankEnd failure{
+        .exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = "rank 1 was killed", .culprit = 1};
+    run.ranks[1].module->on_step = [&, seen = 0](std::int64_t) mutable {
+      if (++seen != 3) return;
+      run.ranks[0].link->break_group(failure);
+      throw std::runtime_error{"gone"};
+    };
+    run.run();
+    EXPECT_EQ(run.ranks[0].end, failure);
+  }
 }
 
 TEST(TrainerStrategies, GiveARankThatTheCheckpointLacksTheBuffersOfRankZero) {

@@ -1,0 +1,117 @@
+#include "worker/strategy/own_model.hpp"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+#include "common/try.hpp"
+#include "worker/dist/failed_part.hpp"
+#include "worker/dist/torch_error.hpp"
+#include "worker/strategy/ddp.hpp"
+
+namespace trainyard::strategy {
+namespace {
+
+constexpr std::string_view what_is_exchanged = "the exchange of the parameters";
+
+NamedTensors trained(const NamedTensors& parameters) {
+  NamedTensors found;
+  std::ranges::copy_if(parameters, std::back_inserter(found),
+                       [](const auto& one) { return one.second.requires_grad(); });
+  return found;
+}
+
+std::vector<torch::Tensor> without_names(const NamedTensors& tensors) {
+  std::vector<torch::Tensor> found;
+  for (const auto& [name, tensor] : tensors) found.push_back(tensor);
+  return found;
+}
+
+}  // namespace
+
+OwnModel::OwnModel(OwnModelParts parts, torch::ScalarType type)
+    : parts_{std::move(parts)},
+      flat_{without_names(trained(parts_.parameters)), type},
+      own_parameters_{trained(parts_.parameters), "parameter"},
+      own_buffers_{parts_.buffers, "buffer"},
+      steps_{torch::zeros({1}, torch::kInt64)} {}
+
+Result<void> OwnModel::synchronize_model() {
+  NamedTensors model = parts_.parameters;
+  model.insert(model.end(), parts_.buffers.begin(), parts_.buffers.end());
+  TRY(agree_on_layout(model, parts_.communicator));
+  return broadcast_from_rank0(model, parts_.process_group, parts_.wait, "the model");
+}
+
+void OwnModel::zero_gradients() {
+  for (auto& [name, parameter] : parts_.parameters) parameter.mutable_grad().reset();
+}
+
+Result<void> OwnModel::after_update() {
+  steps_.add_(1);
+  return {};
+}
+
+NamedTensors OwnModel::state() const {
+  NamedTensors state{{"steps", steps_}};
+  for (const OwnTensors* own : {&own_parameters_, &own_buffers_}) {
+    for (auto& named : own->state()) state.push_back(std::move(named));
+  }
+  return state;
+}
+
+void OwnModel::before_save() {
+  own_parameters_.before_save();
+  own_buffers_.before_save();
+}
+
+Result<void> OwnModel::after_restore() {
+  own_parameters_.after_restore();
+  return restore_steps_and_buffers();
+}
+
+Result<void> OwnModel::restore_steps_and_buffers() {
+  own_buffers_.after_restore();
+  return broadcast_from_rank0({{"steps", steps_}}, parts_.process_group, parts_.wait, "the strategy's state");
+}
+
+bool OwnModel::is_exchange_due() const {
+  return *steps_.const_data_ptr<std::int64_t>() % parts_.interval == 0;
+}
+
+std::int64_t OwnModel::exchanges() const {
+  return (*steps_.const_data_ptr<std::int64_t>() + parts_.interval - 1) / parts_.interval;
+}
+
+void OwnModel::begin_exchange(const std::function<c10::intrusive_ptr<c10d::Work>()>& start, std::uint64_t bytes) {
+  exchanged_bytes_ += bytes;
+  try {
+    work_ = start();
+  } catch (const std::exception& error) {
+    error_ = dist::message_of(error);
+    // The failure of this rank's own device or kernels is not the loss of a peer.
+    const bool is_own = !flat_.flat().is_cpu() && dist::failed_part(error) != dist::FailedPart::communication;
+    if (is_own) own_failure_ = std::current_exception();
+  }
+}
+
+Result<bool> OwnModel::finish_exchange() {
+  if (own_failure_) std::rethrow_exception(own_failure_);
+  if (!error_.empty()) return fail(ErrorKind::unavailable, fmt::format("{}: {}", what_is_exchanged, error_));
+  if (!work_) return false;
+  TRY(parts_.follow(std::exchange(work_, {}), what_is_exchanged));
+  return true;
+}
+
+std::vector<std::int64_t> parts_for(const std::vector<std::int64_t>& peers, std::int64_t elements,
+                                    std::int64_t world_size) {
+  std::vector<std::int64_t> parts(static_cast<std::size_t>(world_size), 0);
+  for (const std::int64_t peer : peers) parts[static_cast<std::size_t>(peer)] = elements;
+  return parts;
+}
+
+}  // namespace trainyard::strategy

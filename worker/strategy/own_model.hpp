@@ -1,0 +1,86 @@
+#pragma once
+
+#include <torch/types.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/group/communicator.hpp"
+#include "worker/strategy/flat_parameters.hpp"
+#include "worker/strategy/gradient_sync.hpp"
+#include "worker/strategy/own_tensors.hpp"
+#include "worker/strategy/wait_for_work.hpp"
+
+namespace trainyard::strategy {
+
+/// What a strategy of ranks with parameters of their own is made of. The communicator outlives the strategy.
+struct OwnModelParts {
+  NamedTensors parameters;
+  NamedTensors buffers;
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group;
+  checkpoint::Communicator& communicator;
+  WaitForWork wait;
+  WaitForWork follow;         ///< For the collectives of usual steps.
+  std::int64_t interval = 1;  ///< Every so many steps the ranks exchange parameters, the first step among them.
+};
+
+/// The part that strategies share whose ranks train parameters of their own by their own gradients, and exchange the
+/// parameters. All ranks begin with rank 0's parameters and buffers. Each rank keeps its buffers. After
+/// finish_gradients() grad() is what the rank's own backward passes have added up.
+class OwnModel : public GradientSync {
+ public:
+  [[nodiscard]] Result<void> synchronize_model() override;
+  void zero_gradients() override;
+  void begin_backward(bool /*is_last_batch*/) override {}
+  [[nodiscard]] Result<void> finish_gradients() override { return {}; }
+  /// Counts the step.
+  [[nodiscard]] Result<void> after_update() override;
+  [[nodiscard]] bool keeps_parameters_equal() const final { return false; }
+  [[nodiscard]] NamedTensors state() const override;
+  void before_save() override;
+  /// Gives this rank the parameters and buffers that it had, unless the checkpoint lacks this rank.
+  [[nodiscard]] Result<void> after_restore() override;
+  [[nodiscard]] std::uint64_t exchanged_bytes() const override { return exchanged_bytes_; }
+
+ protected:
+  /// `type`: that of the flat parameters.
+  OwnModel(OwnModelParts parts, torch::ScalarType type);
+
+  [[nodiscard]] bool is_exchange_due() const;
+  /// The exchanges that the training has begun before this step.
+  [[nodiscard]] std::int64_t exchanges() const;
+  /// Starts the collective of `start` and counts `bytes`. An error is kept for finish_exchange().
+  void begin_exchange(const std::function<c10::intrusive_ptr<c10d::Work>()>& start, std::uint64_t bytes);
+  /// Orders the current stream after the collective that begin_exchange() has started. False when there is none.
+  [[nodiscard]] Result<bool> finish_exchange();
+
+  [[nodiscard]] FlatParameters& flat() { return flat_; }
+  [[nodiscard]] const torch::Tensor& flat_tensor() const { return flat_.flat(); }
+  [[nodiscard]] c10d::ProcessGroup& process_group() const { return *parts_.process_group; }
+  [[nodiscard]] std::int64_t rank() const { return parts_.process_group->getRank(); }
+  [[nodiscard]] std::int64_t world_size() const { return parts_.process_group->getSize(); }
+  [[nodiscard]] Result<void> restore_steps_and_buffers();
+
+ private:
+  OwnModelParts parts_;
+  FlatParameters flat_;
+  OwnTensors own_parameters_;
+  OwnTensors own_buffers_;
+  torch::Tensor steps_;  // int64 [1], on the host: the steps made so far
+  std::uint64_t exchanged_bytes_ = 0;
+  c10::intrusive_ptr<c10d::Work> work_;  // under way
+  std::string error_;                    // why it could not be started
+  std::exception_ptr own_failure_;       // set where that was a failure of this rank's device or program
+};
+
+/// The sizes of the parts of an exchange that sends `elements` numbers to each of `peers` and nothing to other ranks,
+/// by rank.
+[[nodiscard]] std::vector<std::int64_t> parts_for(const std::vector<std::int64_t>& peers, std::int64_t elements,
+                                                  std::int64_t world_size);
+
+}  // namespace trainyard::strategy
