@@ -28,7 +28,12 @@ const Strategy strategies[] = {
     {"DdpPowerSgd", R"({"gradientCompression": "powersgd", "powerSgd": {"startStep": 2}})"},
     {"DdpSyncBatchNorm", R"({"syncBatchNorm": true})"},
     {"Horovod", R"({"name": "horovod", "gradientCompression": "fp16"})"},
+    {"HorovodAdasum", R"({"name": "horovod", "op": "adasum"})"},
     {"BaguaByteGrad", R"({"name": "bagua", "algorithm": "bytegrad"})"},
+    {"BaguaQadam", R"({"name": "bagua", "algorithm": "qadam", "qadamWarmupSteps": 2})"},
+    {"BaguaDecentralized", R"({"name": "bagua", "algorithm": "decentralized"})"},
+    {"BaguaLowPrecisionDecentralized", R"({"name": "bagua", "algorithm": "lowPrecisionDecentralized"})"},
+    {"Sharded", R"({"name": "sharded"})"},
 };
 
 /// Two ranks that train for hours with `strategy`.
