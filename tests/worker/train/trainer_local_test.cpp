@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -165,6 +166,29 @@ TEST_F(LocalTierOfATraining, IsSavedRemotelyByARunThatResumesItAndIsStoppedBefor
   testing::internal::CaptureStderr();
   end(*third);
   EXPECT_TRUE(is_resumed_from(testing::internal::GetCapturedStderr(), step, "memory://"));
+}
+
+TEST_F(LocalTierOfATraining, PutsOffNoRemoteCheckpointThatIsDueByTime) {
+  const auto saving = attempt(1, 100'000);
+  saving->run.checkpoint->every = {.steps = {}, .epochs = {}, .time = std::chrono::seconds{100}};
+  saving->run.checkpoint->local->every = {.steps = {}, .epochs = {}, .time = std::chrono::seconds{30}};
+  // The next copy is due each time that one is there, and the fifth is the last.
+  saving->run.ranks[0].module->on_step = [&, last = std::int64_t{-1}, copies = 0](std::int64_t) mutable {
+    std::int64_t newest = std::max<std::int64_t>(last, 0);
+    std::error_code error;
+    for (fs::directory_iterator entry{path() + "/uid", error}; !error && entry != fs::directory_iterator{};
+         entry.increment(error)) {
+      if (fs::exists(entry->path() / "g-1" / "manifest.json", error))
+        newest = std::max<std::int64_t>(newest, std::stoll(entry->path().filename().string().substr(5)));
+    }
+    if (newest == last) return;
+    last = newest;
+    saving->run.clock.advance(std::chrono::seconds{40});
+    if (++copies == 5) saving->run.ranks[0].link->request_stop();
+  };
+  end(*saving);
+  const auto is_manifest = [](const auto& object) { return object.first.ends_with("/manifest.json"); };
+  EXPECT_GE(std::ranges::count_if(remote, is_manifest), 2) << "one by time, between the copies, and the last";
 }
 
 TEST_F(LocalTierOfATraining, MakesNoCopyWhileACheckpointIsWritten) {
