@@ -97,13 +97,21 @@ class JobRun {
     record(job.status);
     // With separate streams a rank has two log files, so none is named.
     const std::filesystem::path shown_log_folder = options_.kubelet.has_separate_streams ? "" : folder_.logs();
-    for (const auto& line : ended_attempt_lines(printed_status_, job.status, shown_log_folder)) print_with_time(line);
+    for (const auto& line : ended_attempt_lines(printed_status_, job.status, shown_log_folder, hosts()))
+      print_with_time(line);
     if (const std::string line = request_line(printed_status_, job.status); !line.empty()) print_with_time(line);
     if (const std::string line = phase_line(printed_status_, job.status); !line.empty() && !options_.is_quiet)
       print_with_time(line);
     printed_status_ = job.status;
     if (options_.is_quiet) return;
     if (!is_over(job.status)) consoles_.messages.show(progress_line(job, clock_.now()), clock_.instant());
+  }
+
+  /// The host of each rank; empty where all ranks are on this machine because no hosts were named.
+  [[nodiscard]] std::vector<std::string> hosts() const {
+    std::vector<std::string> names;
+    for (const auto& seat : options_.kubelet.seats) names.push_back(seat.host);
+    return names;
   }
 
   /// Writes the status for `trainyard ps` and `trainyard status`, which are other processes.
@@ -187,7 +195,8 @@ class JobRun {
                             .took = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.instant() - began),
                             .worker_message = text_in(last, "message"),
                             .is_already_complete = text_in(last, "reason") == "AlreadyComplete",
-                            .is_command = options_.kubelet.has_separate_streams};
+                            .is_command = options_.kubelet.has_separate_streams,
+                            .hosts = hosts()};
       for (const auto& line : summary_of(job, outcome)) consoles_.messages.print(line);
     }
     if (job.status.phase == Phase::suspended) {

@@ -89,6 +89,18 @@ Result<LocalJob> adapt_to_machine(json job, const ClaimFolders& folders, const s
   return adapted;
 }
 
+std::int64_t rank_count_of(const json& job) {
+  const json& spec = job.at("spec");
+  return spec.value("replicas", std::int64_t{1}) * std::max<std::int64_t>(spec.value("gpusPerPod", std::int64_t{1}), 1);
+}
+
+json with_one_rank_per_pod(json job, std::int64_t rank_count) {
+  json& spec = job.at("spec");
+  spec["replicas"] = rank_count;
+  drop_gpus(spec);
+  return job;
+}
+
 Result<void> check_can_run(const json& job, const local::ProcessKubeletOptions& options) {
   json object = job;
   object["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000";

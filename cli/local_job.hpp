@@ -25,6 +25,13 @@ struct LocalJob {
                                                 const std::vector<std::string>& gpus,
                                                 const std::string& checkpoint_folder);
 
+/// The ranks of `job` (valid, defaults filled in): replicas, or replicas x gpusPerPod.
+[[nodiscard]] std::int64_t rank_count_of(const nlohmann::json& job);
+
+/// `job` with one pod for each of `rank_count` ranks, as it runs on several machines. Its pods ask for no GPUs, since
+/// this machine does not know those of the others: a rank takes the GPU of its number on its machine.
+[[nodiscard]] nlohmann::json with_one_rank_per_pod(nlohmann::json job, std::int64_t rank_count);
+
 /// Succeeds if a kubelet with `options` can start the pods of `job`. An error names what is missing, and the flag that
 /// adds it.
 [[nodiscard]] Result<void> check_can_run(const nlohmann::json& job, const local::ProcessKubeletOptions& options);

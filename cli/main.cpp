@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -5,6 +7,7 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <string_view>
 
 #include "cli/checkpoint_request.hpp"
 #include "cli/checkpoints/command.hpp"
@@ -25,12 +28,14 @@
 #include "common/duration.hpp"
 #include "common/exit_codes.hpp"
 #include "common/logging.hpp"
+#include "local/remote_program.hpp"
 
 namespace trainyard::cli {
 namespace {
 
 constexpr const char* of_a_file = "With FILE";
 constexpr const char* of_a_command = "With -- COMMAND";
+constexpr const char* of_hosts = "On several machines";
 
 struct Arguments {
   bool is_verbose = false;
@@ -76,8 +81,9 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
                   "Train with this program [trainyard-worker: in this program's folder, else in PATH]")
       ->type_name("PROGRAM")
       ->group(of_a_file);
-  auto* nproc = run->add_option("--nproc,--nproc-per-node", arguments.command.processes,
-                                "Start this many ranks of COMMAND, as torchrun does")
+  auto* nproc = run->add_option("--nproc,--nproc-per-node,--np", arguments.command.processes,
+                                "Start this many ranks of COMMAND, as torchrun does; with -H or --hostfile also of a "
+                                "FILE [-H: its replicas x gpusPerPod]; -np is the same")
                     ->check(CLI::Range(1, 1024))
                     ->type_name("N")
                     ->group(of_a_command);
@@ -104,12 +110,23 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
       ->check(CLI::Range(0, 1000))
       ->type_name("N")
       ->group(of_a_command);
+  run->add_option("-H,--host", arguments.run.hosts.list,
+                  "Run the ranks on these machines by ssh, such as host1:4,host2:4; localhost needs no ssh")
+      ->type_name("HOST:SLOTS,...")
+      ->group(of_hosts);
+  run->add_option("--hostfile", arguments.run.hosts.file, "As -H, from a file with lines such as: host1 slots=4")
+      ->type_name("FILE")
+      ->group(of_hosts);
+  run->add_option("--ssh-config", arguments.run.hosts.ssh_config, "Let ssh read this file (ssh -F)")
+      ->type_name("FILE")
+      ->group(of_hosts);
   run->footer(
       "Ctrl-C lets the ranks save a checkpoint and end; a second Ctrl-C kills them. The same command then resumes\n"
       "from the last checkpoint.\n"
       "Exit code: 0 succeeded, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.\n\n"
       "  trainyard run examples/smoke.yaml\n"
-      "  trainyard run --nproc 3 -t 3 --log-dir logs -- python3 train.py");
+      "  trainyard run --nproc 3 -t 3 --log-dir logs -- python3 train.py\n"
+      "  trainyard run examples/smoke.yaml -np 8 -H host1:4,host2:4");
   return run;
 }
 
@@ -274,10 +291,10 @@ int usage_error(const std::string& sentence) {
   return exit_usage;
 }
 
-/// The first option of `group` that the user gave; empty: none.
-std::string given_option(const CLI::App& app, const std::string& group) {
+/// The first option of `group` that the user gave, other than `but`; empty: none.
+std::string given_option(const CLI::App& app, const std::string& group, const std::string& but = "") {
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_group() == group && option->count() > 0) return option->get_name();
+    if (option->get_group() == group && option->count() > 0 && option->get_name() != but) return option->get_name();
   }
   return "";
 }
@@ -296,12 +313,16 @@ int print_error(const std::string& text) {
   return exit_usage;
 }
 
-int run(const CLI::App& app, const Arguments& arguments) {
+int run(const CLI::App& app, Arguments& arguments) {
   const std::string& file = arguments.run.file;
+  const bool has_hosts = arguments.run.hosts.are_given();
+  if (!arguments.run.hosts.ssh_config.empty() && !has_hosts) return usage_error("--ssh-config needs -H or --hostfile");
+  if (has_hosts && app.count("--nproc") > 0) arguments.run.rank_count = arguments.command.processes;
+  arguments.command.hosts = arguments.run.hosts;
   const bool is_program = file.ends_with(".py") || file.ends_with(".sh");
   if (arguments.command.command.empty()) {
     if (file.empty()) return usage_error("run needs a FILE, or a command after --");
-    const std::string stray = given_option(app, of_a_command);
+    const std::string stray = given_option(app, of_a_command, has_hosts ? "--nproc" : "");
     if (is_program || (!stray.empty() && !file.ends_with(".yaml") && !file.ends_with(".yml") && file != "-"))
       return usage_error(command_hint(arguments, {}));
     if (!stray.empty())
@@ -322,6 +343,12 @@ int main(int argc, char** argv) {
   // Every word after "--" belongs to the command of the ranks, even one that looks like an option of ours.
   const auto separator = std::find(argv, argv + argc, std::string_view{"--"});
   if (separator != argv + argc) arguments.command.command.assign(separator + 1, argv + argc);
+
+  // CLI11 knows no option of two letters behind one dash, as mpirun and horovodrun have it.
+  static char np[] = "--np";
+  for (char** word = argv; word != separator; ++word) {
+    if (*word == std::string_view{"-np"}) *word = np;
+  }
 
   CheckpointsCommand checkpoints;
   SnapshotsCommand snapshots;
@@ -392,11 +419,20 @@ int main(int argc, char** argv) {
   return exit_usage;
 }
 
+/// This process stands for a program on another machine (local/remote_program.hpp). `trainyard run` starts it.
+int run_remote(int argc, char** argv) {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  const auto program = local::parse_remote_program({argv + 2, argv + argc}, environment);
+  return program ? local::run_remote_program(*program) : usage_error(program.error().message);
+}
+
 }  // namespace
 }  // namespace trainyard::cli
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 1 && argv[1] == trainyard::local::remote_command) return trainyard::cli::run_remote(argc, argv);
     return trainyard::cli::main(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: this should not happen: %s\n", error.what());

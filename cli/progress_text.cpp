@@ -26,9 +26,15 @@ std::filesystem::path log_of(const std::filesystem::path& logs, const api::Attem
   return local::rank_log(logs, attempt.number, attempt.rank.value_or(0));
 }
 
-std::string describe_end(const api::AttemptRecord& attempt) {
+/// "rank 3", with its host where `hosts` has one: "rank 3 on host2".
+std::string rank_text(std::int64_t rank, const std::vector<std::string>& hosts) {
+  const auto index = static_cast<std::size_t>(rank);
+  return index < hosts.size() ? fmt::format("rank {} on {}", rank, hosts[index]) : fmt::format("rank {}", rank);
+}
+
+std::string describe_end(const api::AttemptRecord& attempt, const std::vector<std::string>& hosts) {
   std::string text = fmt::format("Attempt {} ended", attempt.number);
-  if (attempt.rank) text += fmt::format(" by rank {}", *attempt.rank);
+  if (attempt.rank) text += " by " + rank_text(*attempt.rank, hosts);
   const std::string message = one_line(attempt.message);
   if (attempt.exit_code && !message.starts_with("exit code"))
     text += fmt::format(" (exit code {})", *attempt.exit_code);
@@ -44,7 +50,7 @@ const api::AttemptRecord* ended_attempt(const TrainingJobStatus& status, std::in
 }
 
 /// The failure of `trainyard run --nproc`, whose user has written no spec: it names options instead of fields.
-std::string command_failure(const api::TrainingJob& job) {
+std::string command_failure(const api::TrainingJob& job, const std::vector<std::string>& hosts) {
   const TrainingJobStatus& status = job.status;
   const auto* last = ended_attempt(status, status.attempt);
   const bool is_spent = status.reason == "ApplicationBudget" || status.reason == "InfrastructureBudget";
@@ -54,19 +60,19 @@ std::string command_failure(const api::TrainingJob& job) {
   const std::string restarts = max == 0   ? "no restarts allowed"
                                : max == 1 ? "the one restart is used up"
                                           : fmt::format("all {} restarts are used up", max);
-  return fmt::format("Failed: rank {}{} {}; {} (--max-restarts {})", *last->rank,
+  return fmt::format("Failed: {}{} {}; {} (--max-restarts {})", rank_text(*last->rank, hosts),
                      end.starts_with("exit code") ? " ended with" : ":", end, restarts, max);
 }
 
 }  // namespace
 
 std::vector<std::string> ended_attempt_lines(const TrainingJobStatus& before, const TrainingJobStatus& after,
-                                             const std::filesystem::path& logs) {
+                                             const std::filesystem::path& logs, const std::vector<std::string>& hosts) {
   std::vector<std::string> lines;
   for (std::int64_t number = std::max<std::int64_t>(before.attempt, 1); number < after.attempt; ++number) {
     const auto* ended = ended_attempt(after, number);
     if (ended == nullptr || ended->cause == api::Cause::suspended) continue;
-    std::string line = describe_end(*ended);
+    std::string line = describe_end(*ended, hosts);
     if (!logs.empty()) line += fmt::format("; its log: {}", log_of(logs, *ended).string());
     lines.push_back(std::move(line));
   }
@@ -151,9 +157,10 @@ std::vector<std::string> summary_of(const api::TrainingJob& job, const Outcome& 
       lines.push_back(step > 0 ? fmt::format("Stopped at step {}", step) : "Stopped");
       break;
     default:
-      lines.push_back(outcome.is_command ? command_failure(job) : with_reason("Failed", status));
+      lines.push_back(outcome.is_command ? command_failure(job, outcome.hosts) : with_reason("Failed", status));
       if (const auto* last = ended_attempt(status, status.attempt);
           last != nullptr && last->rank && !outcome.is_command) {
+        if (!outcome.hosts.empty()) lines.push_back("  it was         " + rank_text(*last->rank, outcome.hosts));
         lines.push_back(fmt::format("  its log        {}", log_of(outcome.logs, *last).string()));
       }
       break;

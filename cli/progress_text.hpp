@@ -15,9 +15,11 @@ namespace trainyard::cli {
 
 /// A line for each attempt that `after` has and `before` had not ended: rank, exit code, message and log. An attempt
 /// that ended by suspension has no line. `before` may be several attempts older, since a watch may skip statuses.
+/// `hosts`: the machine of each rank, which the line names too; empty: all ranks are on this machine.
 [[nodiscard]] std::vector<std::string> ended_attempt_lines(const api::TrainingJobStatus& before,
                                                            const api::TrainingJobStatus& after,
-                                                           const std::filesystem::path& logs);
+                                                           const std::filesystem::path& logs,
+                                                           const std::vector<std::string>& hosts = {});
 
 /// A line on the phase of `after`, if phase, reason or attempt have changed. Empty otherwise, and for the phases that
 /// summary_of() describes.
@@ -38,6 +40,7 @@ struct Outcome {
   /// The job is a command of --nproc: a failure is described with options instead of fields, and no log file is named,
   /// since each rank has two.
   bool is_command = false;
+  std::vector<std::string> hosts;  ///< As for ended_attempt_lines().
 };
 /// Lines on how the job ended and where its checkpoints and logs are.
 [[nodiscard]] std::vector<std::string> summary_of(const api::TrainingJob& job, const Outcome& outcome);

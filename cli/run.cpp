@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -83,7 +84,26 @@ bool is_found(const std::string& program) {
 struct Machine {
   local::ProcessKubeletOptions kubelet;
   ClaimFolders claims;
+  std::vector<Host> hosts;                 ///< Empty: all ranks run on this machine.
+  std::optional<std::int64_t> rank_count;  ///< RunOptions::rank_count.
 };
+
+/// Lets the kubelet run rank i at seats[i].
+Result<void> use_seats(local::ProcessKubeletOptions& kubelet, std::vector<local::RankSeat> seats,
+                       const std::string& ssh_config) {
+  TRY(add_own_address(seats));
+  kubelet.seats = std::move(seats);
+  kubelet.gpus.reset();
+  kubelet.ssh_config = ssh_config.empty() ? "" : fs::absolute(ssh_config).string();
+  std::error_code error;
+  kubelet.self_program = fs::read_symlink("/proc/self/exe", error).string();
+  if (error) return fail(ErrorKind::io, fmt::format("reading /proc/self/exe: {}", error.message()));
+  return {};
+}
+
+bool has_rank_here(const std::vector<local::RankSeat>& seats) {
+  return seats.empty() || !std::ranges::all_of(seats, &local::RankSeat::is_remote);
+}
 
 Result<Machine> describe_machine(const RunOptions& options) {
   Machine machine;
@@ -97,6 +117,7 @@ Result<Machine> describe_machine(const RunOptions& options) {
   machine.kubelet.inherited = inherited_environment();
   machine.kubelet.worker_program = find_worker(options.worker);
   machine.kubelet.gpus = local::find_gpus(environment_of("CUDA_VISIBLE_DEVICES"));
+  machine.rank_count = options.rank_count;
   return machine;
 }
 
@@ -106,13 +127,41 @@ struct Preparation {
   std::vector<std::string> new_folders;
 };
 
+/// Each rank writes its part of a checkpoint.
+void add_note_on_files(LocalJob& job) {
+  const std::string uri = job.object.at("spec").value("/checkpoint/uri"_json_pointer, "");
+  if (!uri.starts_with("file://")) return;
+  job.notes.push_back(fmt::format(
+      "Checkpoints are in {}: each host needs this folder, and it must be the same one (such as an NFS mount). "
+      "checkpoint.uri may name an object store instead.",
+      uri));
+}
+
+/// The seats of the job's ranks; empty where no hosts are named.
+Result<std::vector<local::RankSeat>> seats_of(const json& job, const Machine& machine) {
+  if (machine.hosts.empty()) return std::vector<local::RankSeat>{};
+  auto seats = TRY(seat_ranks(machine.hosts, machine.rank_count.value_or(rank_count_of(job))));
+  // A rank that finds fewer GPUs on its host than the host has ranks ends, as in a pod.
+  if (job.at("spec").value("gpusPerPod", std::int64_t{1}) > 0) {
+    for (local::RankSeat& seat : seats) {
+      seat.variables[std::string{contract::env_gpus_per_pod}] =
+          seat.variables.at(std::string{contract::env_local_world_size});
+    }
+  }
+  return seats;
+}
+
 /// Changes nothing on this machine, so that a refused job leaves no trace.
-Result<Preparation> prepare(const Document& document, const Machine& machine, const fs::path& checkpoints) {
+Result<Preparation> prepare(const Document& document, const Machine& machine, const std::vector<local::RankSeat>& seats,
+                            const fs::path& checkpoints) {
   TRY(check_claims(document.object, machine.claims));
-  auto job = TRY(adapt_to_machine(document.object, machine.claims, *machine.kubelet.gpus, checkpoints.string()));
+  const json object =
+      seats.empty() ? document.object : with_one_rank_per_pod(document.object, static_cast<std::int64_t>(seats.size()));
+  auto job = TRY(adapt_to_machine(object, machine.claims, *machine.kubelet.gpus, checkpoints.string()));
+  if (!std::ranges::none_of(seats, &local::RankSeat::is_remote)) add_note_on_files(job);
   TRY(check_can_run(job.object, machine.kubelet));
   auto new_folders = TRY(missing_folders(document.object, job.object, machine.claims));
-  if (job.object.at("spec").contains("training") && !is_found(machine.kubelet.worker_program)) {
+  if (job.object.at("spec").contains("training") && has_rank_here(seats) && !is_found(machine.kubelet.worker_program)) {
     return fail(
         ErrorKind::not_found,
         fmt::format("the program {} was not found; name it with --worker, or build it and use "
@@ -123,9 +172,11 @@ Result<Preparation> prepare(const Document& document, const Machine& machine, co
   return Preparation{.job = std::move(job), .new_folders = std::move(new_folders)};
 }
 
-int run_document(const Document& document, const Machine& machine, const fs::path& folder_path, Console& console,
-                 const StopSignals& signals) {
-  const auto prepared = prepare(document, machine, RunFolder::checkpoints_in(folder_path));
+int run_document(const Document& document, const Machine& machine, const std::string& ssh_config,
+                 const fs::path& folder_path, Console& console, const StopSignals& signals) {
+  const auto seats = seats_of(document.object, machine);
+  if (!seats) return report(fail(title_of(document), seats.error()).value());
+  const auto prepared = prepare(document, machine, *seats, RunFolder::checkpoints_in(folder_path));
   if (!prepared) return report(fail(title_of(document), prepared.error()).value());
   const auto folder = RunFolder::open(folder_path, SystemClock{}.now());
   if (!folder) return report(folder.error());
@@ -139,9 +190,12 @@ int run_document(const Document& document, const Machine& machine, const fs::pat
   if (!end.empty()) console.print(end);
   for (const auto& note : prepared->job.notes) console.print(note);
   const std::int64_t replicas = spec.value("replicas", std::int64_t{1});
-  console.print(fmt::format("{}: {} process{} on this machine, in {}", document.name(), replicas,
-                            replicas == 1 ? "" : "es", folder->path().string()));
+  console.print(fmt::format("{}: {} process{} on {}, in {}", document.name(), replicas, replicas == 1 ? "" : "es",
+                            seats->empty() ? "this machine" : to_string(machine.hosts), folder->path().string()));
   JobRunOptions options{.kubelet = machine.kubelet, .shown_logs = {}};
+  if (!seats->empty()) {
+    if (const auto used = use_seats(options.kubelet, *seats, ssh_config); !used) return report(used.error());
+  }
   options.kubelet.log_folder = folder->logs();
   // A training job's status has its progress. Other jobs show nothing but their output.
   if (!spec.contains("training")) options.shown_logs.push_back({.rank = 0});
@@ -200,6 +254,13 @@ local::Variables one_node_environment(std::int64_t processes) {
           {std::string{contract::env_gpus_per_pod}, ""}};
 }
 
+/// The seats of a command's ranks on the hosts that `options` name; empty: on this machine.
+Result<std::vector<local::RankSeat>> command_seats(const RunCommandOptions& options) {
+  const auto hosts = TRY(read_hosts(options.hosts));
+  if (hosts.empty()) return std::vector<local::RankSeat>{};
+  return seat_ranks(hosts, options.processes);
+}
+
 std::vector<FollowedLog> shown_logs(const RunCommandOptions& options, const StreamChoice& redirects,
                                     const StreamChoice& tee) {
   std::vector<FollowedLog> shown;
@@ -218,8 +279,14 @@ std::vector<FollowedLog> shown_logs(const RunCommandOptions& options, const Stre
 
 int run_file(const RunOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);  // The ranks go on when nobody reads our output any more.
-  const auto machine = describe_machine(options);
+  auto hosts = read_hosts(options.hosts);
+  if (!hosts) {
+    std::fprintf(stderr, "error: %s\n", hosts.error().message.c_str());
+    return exit_usage;
+  }
+  auto machine = describe_machine(options);
   if (!machine) return report(machine.error());
+  machine->hosts = *std::move(hosts);
   const auto jobs = read_valid_jobs(options.file);
   if (!jobs) return report(jobs.error());
   if (auto apart = check_names(*jobs); !apart) return report(apart.error());
@@ -230,7 +297,9 @@ int run_file(const RunOptions& options) {
     if (signals.count() > 0) return 128 + signals.first();
     fs::path folder = options.folder.empty() ? default_run_folder(job.name()) : fs::path{options.folder};
     if (!options.folder.empty() && jobs->size() > 1) folder /= job.name();
-    if (const int exit_code = run_document(job, *machine, folder, console, signals); exit_code != 0) return exit_code;
+    if (const int exit_code = run_document(job, *machine, options.hosts.ssh_config, folder, console, signals);
+        exit_code != 0)
+      return exit_code;
   }
   return 0;
 }
@@ -243,6 +312,11 @@ int run_command(const RunCommandOptions& options) {
   if (!redirects || !tee) {
     std::fprintf(stderr, "error: %s %s\n", redirects ? "--tee" : "--redirects",
                  (redirects ? tee.error() : redirects.error()).message.c_str());
+    return exit_usage;
+  }
+  auto seats = command_seats(options);
+  if (!seats) {
+    std::fprintf(stderr, "error: %s\n", seats.error().message.c_str());
     return exit_usage;
   }
   const std::string name = command_name(options.command);
@@ -266,6 +340,10 @@ int run_command(const RunCommandOptions& options) {
                                 .overrides = one_node_environment(options.processes)},
                     .shown_logs = shown_logs(options, *redirects, *tee),
                     .is_quiet = true};
+  if (!seats->empty()) {
+    if (const auto used = use_seats(run.kubelet, *std::move(seats), options.hosts.ssh_config); !used)
+      return report(used.error());
+  }
   // As torchrun does: ranks that each use all processors would slow each other down.
   if (options.processes > 1) run.kubelet.inherited.emplace("OMP_NUM_THREADS", "1");
   // Standard output is for the ranks only.

@@ -30,8 +30,10 @@ manager::ControllerOptions controller_options(LoopbackPorts& ports, const Cluste
   controller.is_watching_nodes = false;  // The only node is this machine: it cannot be lost without us.
   controller.workers = 2;
   controller.poller = options.poller;
-  controller.reconciler.traits.address_of = [&ports](const manifest::PodPlace& place) {
-    return ports.address_of(place);
+  controller.reconciler.traits.address_of = [&ports, seats = options.kubelet.seats](const manifest::PodPlace& place) {
+    manifest::PodAddress address = ports.address_of(place);
+    if (const auto rank = static_cast<std::size_t>(place.rank); rank < seats.size()) address.host = seats[rank].address;
+    return address;
   };
   // Never pulled: ProcessKubelet runs the worker program instead.
   controller.reconciler.settings.worker_image_cpu = "trainyard-worker";

@@ -12,9 +12,12 @@
 #include "common/backoff.hpp"
 #include "common/check.hpp"
 #include "common/logging.hpp"
+#include "common/text.hpp"
+#include "common/try.hpp"
 #include "local/gpus.hpp"
 #include "local/last_words.hpp"
 #include "local/pod_status.hpp"
+#include "local/remote_program.hpp"
 
 namespace trainyard::local {
 namespace {
@@ -43,6 +46,16 @@ std::int64_t gpus_of_pod(const json& pod) {
 }
 
 }  // namespace
+
+Variables remote_inherited(const Variables& inherited) {
+  Variables kept;
+  for (const auto& entry : inherited) {
+    for (const std::string_view prefix : {"TRAINYARD_", "NCCL_", "GLOO_", "TORCH_", "OMP_"}) {
+      if (entry.first.starts_with(prefix)) kept.insert(entry);
+    }
+  }
+  return kept;
+}
 
 struct ProcessKubelet::ContainerRun {
   json spec;
@@ -213,9 +226,11 @@ std::vector<std::string> ProcessKubelet::free_gpus() const {
 void ProcessKubelet::start_pod(const json& pod) {
   auto run = std::make_unique<PodRun>();
   run->object = pod;
-  run->object["status"]["podIP"] = loopback;
-  run->object["status"]["hostIP"] = loopback;
-  run->state = {.start_time = clock_.now(), .host_ip = std::string{loopback}, .pod_ip = std::string{loopback}};
+  const RankSeat* seat = seat_of(pod);
+  const std::string address = seat != nullptr && seat->is_remote ? seat->address : std::string{loopback};
+  run->object["status"]["podIP"] = address;
+  run->object["status"]["hostIP"] = address;
+  run->state = {.start_time = clock_.now(), .host_ip = address, .pod_ip = address};
   std::vector<std::string> gpus = free_gpus();
   const auto add = [&](const json& spec, std::vector<ContainerRun>& containers) {
     ContainerRun& container = containers.emplace_back();
@@ -289,21 +304,53 @@ void ProcessKubelet::end_sidecars(PodRun& pod) {
   if (!pod.kill_at && pod.is_running()) pod.kill_at = clock_.instant() + grace;
 }
 
+/// nullptr: the pod runs on this machine, as all do where no hosts were named.
+const RankSeat* ProcessKubelet::seat_of(const json& pod) const {
+  const auto label = json::json_pointer{"/metadata/labels"} / std::string{contract::label_rank};
+  const auto rank = parse_number<std::size_t>(pod.value(label, ""));
+  return rank && *rank < options_.seats.size() ? &options_.seats[*rank] : nullptr;
+}
+
+Result<ProcessSpec> ProcessKubelet::resolve(const json& pod, const ContainerRun& container) const {
+  const RankSeat* seat = seat_of(pod);
+  const bool is_remote = seat != nullptr && seat->is_remote;
+  ContainerContext context{.inherited = is_remote ? remote_inherited(options_.inherited) : options_.inherited,
+                           .worker_program = options_.worker_program,
+                           .termination_log = container.termination_log.string(),
+                           .visible_gpus = options_.gpus ? std::optional{container.gpus} : std::nullopt,
+                           .overrides = options_.overrides,
+                           .volumes = options_.volumes,
+                           .read_secret = [this](const std::string& name) -> Result<Variables> {
+                             const auto found = options_.secrets.find(name);
+                             if (found == options_.secrets.end())
+                               return fail(ErrorKind::not_found, fmt::format("secret \"{}\" not found", name));
+                             return found->second;
+                           }};
+  if (seat != nullptr) {
+    for (const auto& [name, value] : seat->variables) context.overrides.insert_or_assign(name, value);
+  }
+  auto spec = TRY(resolve_container(pod, container.spec, context));
+  if (!is_remote) return spec;
+  RemoteProgram program{.host = seat->host,
+                        .ssh_config = options_.ssh_config,
+                        .working_directory = spec.working_directory,
+                        .termination_log = container.termination_log.string(),
+                        .arguments = std::move(spec.arguments),
+                        .variables = {}};
+  if (program.working_directory.empty()) program.working_directory = std::filesystem::current_path();
+  for (const std::string& entry : spec.environment) {
+    const auto equals = entry.find('=');
+    program.variables.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+  }
+  // They describe this machine.
+  program.variables.erase("HOSTNAME");
+  program.variables.erase(std::string{contract::env_termination_log});
+  return process_of(program, options_.self_program, options_.inherited);
+}
+
 void ProcessKubelet::start_container(PodRun& pod, ContainerRun& container) {
   pod.is_status_behind = true;
-  const ContainerContext context{.inherited = options_.inherited,
-                                 .worker_program = options_.worker_program,
-                                 .termination_log = container.termination_log.string(),
-                                 .visible_gpus = options_.gpus ? std::optional{container.gpus} : std::nullopt,
-                                 .overrides = options_.overrides,
-                                 .volumes = options_.volumes,
-                                 .read_secret = [this](const std::string& name) -> Result<Variables> {
-                                   const auto found = options_.secrets.find(name);
-                                   if (found == options_.secrets.end())
-                                     return fail(ErrorKind::not_found, fmt::format("secret \"{}\" not found", name));
-                                   return found->second;
-                                 }};
-  auto spec = resolve_container(pod.object, container.spec, context);
+  auto spec = resolve(pod.object, container);
   if (!spec) {
     container.state.waiting_reason = "CreateContainerConfigError";
     container.state.waiting_message = spec.error().message;

@@ -14,6 +14,7 @@
 #include "local/container.hpp"
 #include "local/log_files.hpp"
 #include "local/memory_api.hpp"
+#include "local/rank_seat.hpp"
 
 namespace trainyard::local {
 
@@ -29,7 +30,16 @@ struct ProcessKubeletOptions {
   /// The GPUs to assign, by their names for CUDA_VISIBLE_DEVICES; a container that asks for none sees none. Not set: no
   /// GPUs are assigned, and every container sees the GPUs that this process sees.
   std::optional<std::vector<std::string>> gpus;
+  /// Where each rank runs; empty: all on this machine. A rank of another machine gets no variable of `inherited` but
+  /// those of remote_inherited().
+  std::vector<RankSeat> seats;
+  std::string ssh_config;    ///< See RemoteProgram.
+  std::string self_program;  ///< Path of a program whose main() knows remote_command (remote_program.hpp).
 };
+
+/// The variables of `inherited` that ranks of other machines get too: settings of the worker and of its libraries, and
+/// nothing that describes this machine.
+[[nodiscard]] Variables remote_inherited(const Variables& inherited);
 
 /// The scheduler and kubelet of this machine as a cluster: binds pods, runs their containers as child processes (init
 /// containers one after the other), and writes their status as a kubelet does. Containers are not restarted, except for
@@ -69,6 +79,8 @@ class ProcessKubelet {
   static void update_state(PodRun& pod);
   void write_status(PodRun& pod);
   std::vector<std::string> free_gpus() const;
+  const RankSeat* seat_of(const json& pod) const;
+  Result<ProcessSpec> resolve(const json& pod, const ContainerRun& container) const;
 
   MemoryApi& api_;
   const Clock& clock_;

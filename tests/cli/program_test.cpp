@@ -58,6 +58,11 @@ TEST_F(ProgramTest, WrongUsageIsExitCode2AndSaysWhatIsWrong) {
        "error: --dir is for a FILE with TrainingJobs; for the logs of a command use --log-dir"},
       {{"run", "--volume", "a=b", "--", "true"}, "error: --volume is for a FILE with TrainingJobs, not for a command"},
       {{"run", "--nproc", "2", "-t", "9", "--", "true"}, "error: --tee '9': must be 0 (none)"},
+      {{"run", "a.yaml", "-H", "a:b"}, "error: -H a:b: 'a:b' must be HOST or HOST:SLOTS with 1 to 1024 slots"},
+      {{"run", "-np", "4", "-H", "a:2,b", "--", "true"}, "error: 4 ranks do not fit into 3 slots (a:2, b:1)"},
+      {{"run", "-np", "4", "a.yaml"}, "error: --nproc is for a command after --"},
+      {{"run", "-np", "4", "-t", "3", "-H", "a:4", "a.yaml"}, "error: --tee is for a command after --"},
+      {{"run", "a.yaml", "--ssh-config", "f"}, "error: --ssh-config needs -H or --hostfile"},
       {{"validate"}, "error: FILE is required\nTry: trainyard validate --help\n"},
       {{"validate", "a.yaml", "--", "true"}, "error: only `trainyard run` takes a command after --"},
       {{"logs"}, "error: JOB is required\nTry: trainyard logs --help\n"},
@@ -149,6 +154,14 @@ spec:
   EXPECT_THAT(log, HasSubstr("\"path\":\"" + folder_.path() + "/data/fashion\""));
   EXPECT_THAT(log, HasSubstr("\"uri\":\"file://" + folder_.path() + "/trainyard-runs/train/checkpoints\""));
   EXPECT_THAT(log, HasSubstr("key is abc\n"));
+}
+
+TEST_F(ProgramTest, RunsTheRanksOfHostsThatAreThisMachineWithoutSsh) {
+  const Outcome outcome =
+      run({"run", "-np", "2", "-H", "localhost:1,127.0.0.1:1", "-t", "1", "--", "sh", "-c", "echo $RANK $NODE_RANK"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("[rank0]: 0 0\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("[rank1]: 1 1\n"));
 }
 
 TEST_F(ProgramTest, RunPrintsARestartWithItsCauseAndAFailureWithItsLog) {

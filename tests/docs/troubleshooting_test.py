@@ -14,7 +14,8 @@ PAGE = SOURCE / "docs/troubleshooting.md"
 # The files with the words of a job's status, its events and its pods' termination messages. Every string literal there that is one CamelCase word
 # must be on the page or in OTHER_WORDS, so that the test notices each new reason.
 SOURCES = ("operator/manifest/*", "operator/plan/*", "operator/reconcile/*", "operator/manager/*", "api/training_job_status.cpp",
-           "worker/rank/*", "worker/launcher/*", "worker/train/*", "worker/clean_up/*", "worker/dist/*")
+           "worker/rank/*", "worker/launcher/*", "worker/train/*", "worker/clean_up/*", "worker/dist/*",
+           "local/remote_run.cpp")
 
 # Other words in these files.
 OTHER_WORDS = {
