@@ -33,7 +33,8 @@ struct DdpOptions {
   bool broadcasts_buffers = true;
   /// Batch normalisation takes its statistics over the batches of all ranks.
   bool synchronizes_batch_norm = false;
-  bool exchanges_gradients = true;  ///< False: each rank keeps its own.
+  ExchangeTimeline* timeline = nullptr;  ///< Gets the times of the exchanges, and outlives the Ddp.
+  bool exchanges_gradients = true;       ///< False: each rank keeps its own.
   /// The exchange of the gradients. Given the names of the parameters that need gradients.
   std::function<MakeExchange(std::vector<std::string> names)> exchange;  ///< Not set: make_all_reduce.
   WaitForWork follow;  ///< For the collectives of usual steps. Not set: the constructor's `wait`.
