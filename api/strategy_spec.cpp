@@ -79,6 +79,7 @@ void read_strategy(FieldReader& fields, StrategySpec& strategy) {
   read_bagua(fields, strategy);
   fields.read("broadcastBuffers", strategy.broadcast_buffers);
   fields.read("syncBatchNorm", strategy.sync_batch_norm);
+  fields.read("timeline", strategy.timeline);
   fields.read_object("checkParametersEvery", [&](FieldReader& every) {
     every.require("steps");
     every.read("steps", strategy.check_parameters_every, steps_range);
@@ -96,6 +97,7 @@ json to_json(const StrategySpec& strategy) {
     object["op"] = text_of(strategy.op, op_names);
     if (strategy.op == ReductionOp::average) object["gradientPredivideFactor"] = strategy.gradient_predivide_factor;
   }
+  if (strategy.timeline) object["timeline"] = true;
   if (strategy.autotune) object["autotune"] = true;
   if (strategy.name == StrategyName::bagua) add_bagua(object, strategy);
   if (strategy.gradient_compression == GradientCompression::powersgd) {

@@ -67,6 +67,7 @@ struct StrategySpec {
   std::int64_t communication_interval = 1;  ///< The two decentralized ones only: steps from exchange to exchange.
   bool broadcast_buffers = true;
   bool sync_batch_norm = false;
+  bool timeline = false;                               ///< Each rank stores the times of its exchanges.
   std::optional<std::int64_t> check_parameters_every;  ///< Steps. Absent: at a resume and at the end only.
   bool operator==(const StrategySpec&) const = default;
 };

@@ -65,6 +65,7 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
                           .fusion_threshold_mib = 0,
                           .gradient_predivide_factor = 2.5};
        }},
+      {R"({"strategy": {"timeline": true}})", [](TrainingSpec& spec) { spec.strategy.timeline = true; }},
       {R"({"strategy": {"autotune": true}})", [](TrainingSpec& spec) { spec.strategy.autotune = true; }},
       {R"({"strategy": {"name": "horovod", "autotune": true}})",
        [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::horovod, .autotune = true}; }},

@@ -74,6 +74,7 @@ Ddp::Ddp(NamedTensors parameters, NamedTensors buffers, c10::intrusive_ptr<c10d:
       follow_{options.follow ? options.follow : wait_},
       gradients_{exchanged(parameters_, options), process_group_, options.limits, exchange_for(options, parameters_),
                  options.tuning} {
+  if (options.timeline != nullptr) gradients_.record_in(*options.timeline);
   if (options.synchronizes_batch_norm) {
     batch_norm_.emplace(process_group_, follow_);
     gradients_.send_at_end();

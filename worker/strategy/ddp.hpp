@@ -34,6 +34,7 @@ struct DdpOptions {
   bool broadcasts_buffers = true;
   /// Batch normalisation takes its statistics over the batches of all ranks.
   bool synchronizes_batch_norm = false;
+  ExchangeTimeline* timeline = nullptr;  ///< Gets the times of the exchanges, and outlives the Ddp.
   /// The exchange of the gradients. Given the names of the parameters that need gradients.
   std::function<MakeExchange(std::vector<std::string> names)> exchange;  ///< Not set: make_all_reduce.
   WaitForWork follow;               ///< For the collectives of usual steps. Not set: the constructor's `wait`.

@@ -50,6 +50,15 @@ GradientBuckets::GradientBuckets(std::vector<torch::Tensor> parameters,
   hooks_.emplace(parameters_, [this](std::size_t parameter) { take_gradient(parameter); });
 }
 
+void GradientBuckets::record_in(ExchangeTimeline& timeline) {
+  timeline_ = &timeline;
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    Bucket& bucket = buckets_[index];
+    bucket.track = timeline.add_track(fmt::format("bucket {}: {} parameters", index, bucket.parameters.size()),
+                                      static_cast<std::int64_t>(bucket.flat.nbytes()));
+  }
+}
+
 void GradientBuckets::zero() {
   for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
   for (Slot& slot : slots_) slot.is_ready = false;
@@ -80,6 +89,7 @@ Result<void> GradientBuckets::finish(const WaitForWork& wait, const WaitForWork&
       slots_[parameter].view.zero_();
       uses_all = false;
     }
+    if (bucket.ready_count < bucket.parameters.size() && timeline_ != nullptr) timeline_->note_filled(bucket.track);
     bucket.ready_count = bucket.parameters.size();
   }
   send_full_buckets();
@@ -104,6 +114,7 @@ Result<void> GradientBuckets::finish_exchange(const WaitForWork& wait) {
         keep(error, bucket);
       }
       TRY(kept_failure());
+      if (timeline_ != nullptr && !bucket.work) timeline_->note_finished(bucket.track);
       is_any_under_way = is_any_under_way || bucket.work;
     }
   }
@@ -134,6 +145,7 @@ void GradientBuckets::take_gradient(std::size_t parameter) {
   copy_into_bucket(parameter);
   Bucket& bucket = buckets_[slot.bucket];
   const bool is_full = ++bucket.ready_count == bucket.parameters.size();
+  if (is_full && timeline_ != nullptr) timeline_->note_filled(bucket.track);
   if (is_full && !sends_at_end_) send_full_buckets();
 }
 
@@ -167,6 +179,7 @@ void GradientBuckets::send(std::size_t index) {
   for (const std::size_t parameter : bucket.parameters) {
     if (!slots_[parameter].is_ready) bucket.used[static_cast<std::int64_t>(slots_[parameter].place)].zero_();
   }
+  if (timeline_ != nullptr) timeline_->note_sent(bucket.track);
   bucket.work = exchange_->begin(index);
 }
 

@@ -14,6 +14,7 @@
 #include "common/result.hpp"
 #include "worker/strategy/bucket_assignment.hpp"
 #include "worker/strategy/bucket_exchange.hpp"
+#include "worker/strategy/exchange_timeline.hpp"
 #include "worker/strategy/gradient_hooks.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 
@@ -36,6 +37,8 @@ class GradientBuckets {
   /// From now on finish() sends all buckets, so that no bucket comes between collectives that layers begin in the
   /// backward pass: which rank has filled a bucket there depends on the parameters that its loss used.
   void send_at_end() { sends_at_end_ = true; }
+  /// From now on `timeline`, which outlives the object, gets the times of each bucket. To be called once.
+  void record_in(ExchangeTimeline& timeline);
   /// Clears the last step's gradients.
   void zero();
   /// The next backward pass fills buckets if it is the step's last, and otherwise only adds to the gradients. A step of
@@ -62,6 +65,7 @@ class GradientBuckets {
     torch::Tensor flat;
     torch::Tensor used;  // the end of `flat`: one number per parameter
     std::size_t ready_count = 0;
+    std::size_t track = 0;  // of timeline_
     c10::intrusive_ptr<c10d::Work> work;
   };
 
@@ -85,10 +89,11 @@ class GradientBuckets {
   std::vector<Bucket> buckets_;
   bool is_last_batch_ = true;
   bool sends_at_end_ = false;
-  std::size_t next_bucket_ = 0;         // the first that is not sent
-  std::string send_error_;              // why a bucket could not be sent; nothing is sent after it
-  std::exception_ptr own_failure_;      // set where that was a failure of this rank's device or program
-  std::optional<GradientHooks> hooks_;  // last: they call this object
+  ExchangeTimeline* timeline_ = nullptr;  // where nothing is recorded
+  std::size_t next_bucket_ = 0;           // the first that is not sent
+  std::string send_error_;                // why a bucket could not be sent; nothing is sent after it
+  std::exception_ptr own_failure_;        // set where that was a failure of this rank's device or program
+  std::optional<GradientHooks> hooks_;    // last: they call this object
 };
 
 }  // namespace trainyard::strategy

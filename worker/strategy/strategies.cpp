@@ -127,11 +127,12 @@ std::optional<TuningOptions> tuning_options(const api::StrategySpec& spec) {
   return options;
 }
 
-DdpOptions ddp_options(const api::StrategySpec& spec, WaitForWork follow) {
+DdpOptions ddp_options(const api::StrategySpec& spec, WaitForWork follow, ExchangeTimeline* timeline) {
   return {.limits = bucket_limits(spec),
           .tuning = tuning_options(spec),
           .broadcasts_buffers = spec.broadcast_buffers,
           .synchronizes_batch_norm = spec.sync_batch_norm,
+          .timeline = timeline,
           .exchange = [spec](std::vector<std::string> names) { return exchange_of(spec, std::move(names)); },
           .follow = std::move(follow)};
 }
@@ -146,7 +147,8 @@ std::unique_ptr<GradientSync> make_with_own_parameters(OwnModelParts parts, cons
 }  // namespace
 
 std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers, dist::Group& group,
-                                                 WaitForWork wait, WaitForWork follow, const api::StrategySpec& spec) {
+                                                 WaitForWork wait, WaitForWork follow, const api::StrategySpec& spec,
+                                                 ExchangeTimeline* timeline) {
   const bool is_adasum = spec.op == api::ReductionOp::adasum;
   if (group.world_size == 1) {
     return std::make_unique<SingleRank>(std::move(parameters), !has_own_parameters(spec),
@@ -164,14 +166,16 @@ std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedT
   }
   if (is_adasum) {
     return std::make_unique<AdasumSync>(std::move(parameters), std::move(buffers), group.process_group,
-                                        *group.communicator, std::move(wait), ddp_options(spec, std::move(follow)));
+                                        *group.communicator, std::move(wait),
+                                        ddp_options(spec, std::move(follow), timeline));
   }
   if (spec.name == api::StrategyName::sharded) {
     return std::make_unique<Sharded>(std::move(parameters), std::move(buffers), group.process_group,
-                                     *group.communicator, std::move(wait), ddp_options(spec, std::move(follow)));
+                                     *group.communicator, std::move(wait),
+                                     ddp_options(spec, std::move(follow), nullptr));
   }
   return std::make_unique<Ddp>(std::move(parameters), std::move(buffers), group.process_group, *group.communicator,
-                               std::move(wait), ddp_options(spec, std::move(follow)));
+                               std::move(wait), ddp_options(spec, std::move(follow), timeline));
 }
 
 }  // namespace trainyard::strategy

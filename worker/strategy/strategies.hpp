@@ -4,6 +4,7 @@
 
 #include "api/strategy_spec.hpp"
 #include "worker/dist/group.hpp"
+#include "worker/strategy/exchange_timeline.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/strategy/wait_for_work.hpp"
@@ -11,10 +12,12 @@
 namespace trainyard::strategy {
 
 /// Makes the strategy by which the gradients of the ranks of `group` become one: that of `spec`, or none for a single
-/// rank. `group` outlives the result. `follow` is for the collectives of usual steps; not set: `wait`.
+/// rank. `group` and `timeline`, which gets the times of the exchanges if it is not nullptr, outlive the result.
+/// `follow` is for the collectives of usual steps; not set: `wait`.
 [[nodiscard]] std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers,
                                                                dist::Group& group, WaitForWork wait,
                                                                WaitForWork follow = {},
-                                                               const api::StrategySpec& spec = {});
+                                                               const api::StrategySpec& spec = {},
+                                                               ExchangeTimeline* timeline = nullptr);
 
 }  // namespace trainyard::strategy

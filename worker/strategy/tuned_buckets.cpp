@@ -36,11 +36,17 @@ void TunedBuckets::make_buckets(const BucketLimits& limits) {
   buckets_.reset();  // First, so that the memory of both is never needed at once.
   buckets_ = std::make_unique<GradientBuckets>(parameters_, process_group_, limits, make_exchange_);
   if (sends_at_end_) buckets_->send_at_end();
+  if (timeline_ != nullptr) buckets_->record_in(*timeline_);
 }
 
 void TunedBuckets::send_at_end() {
   sends_at_end_ = true;
   buckets_->send_at_end();
+}
+
+void TunedBuckets::record_in(ExchangeTimeline& timeline) {
+  timeline_ = &timeline;
+  buckets_->record_in(timeline);
 }
 
 void TunedBuckets::zero() {

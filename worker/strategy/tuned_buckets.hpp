@@ -41,6 +41,8 @@ class TunedBuckets {
   }
   /// As GradientBuckets::send_at_end().
   void send_at_end();
+  /// As GradientBuckets::record_in(), also for buckets that are made later.
+  void record_in(ExchangeTimeline& timeline);
   void zero();
   void begin_backward(bool is_last_batch) { buckets_->begin_backward(is_last_batch); }
   /// As GradientBuckets::finish(). The step that ends the tuning also sends rank 0's measurements to the other ranks.
@@ -68,6 +70,7 @@ class TunedBuckets {
   std::unique_ptr<GradientBuckets> buckets_;
   std::uint64_t past_bytes_ = 0;  // given to collectives by earlier buckets
   bool sends_at_end_ = false;
+  ExchangeTimeline* timeline_ = nullptr;  // where nothing is recorded
   Instant step_began_;
   std::uint64_t bytes_before_step_ = 0;
 };

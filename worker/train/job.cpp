@@ -38,11 +38,12 @@ Result<Job> read_job(const rank::Environment& environment) {
                                                 "leave them out",
                                                 contract::env_spec));
   }
-  const bool has_files = !job.training.log_files.empty() || job.training.profile;
+  const bool has_files = !job.training.log_files.empty() || job.training.profile || job.training.strategy.timeline;
   if (has_files && job.training.log_uri.empty() && !job.checkpoint) {
-    return fail(ErrorKind::invalid, fmt::format("{}: training.log.files and training.profile have nowhere to be put: "
-                                                "give training.log.uri, or checkpoint.uri",
-                                                contract::env_spec));
+    return fail(ErrorKind::invalid,
+                fmt::format("{}: training.log.files, training.profile and strategy.timeline have nowhere to "
+                            "be put: give training.log.uri, or checkpoint.uri",
+                            contract::env_spec));
   }
   if (job.training.task != api::Task::fit) {
     const bool needs_place = job.training.task == api::Task::predict && job.training.log_uri.empty();

@@ -55,6 +55,7 @@
 #include "worker/train/script_model.hpp"
 #include "worker/train/snapshot_taker.hpp"
 #include "worker/train/start_wait.hpp"
+#include "worker/train/timeline_file.hpp"
 #include "worker/train/tracer.hpp"
 #include "worker/train/trainer.hpp"
 #include "worker/train/training_log.hpp"
@@ -209,6 +210,7 @@ struct Run {
   Datasets datasets;
   dist::Group group;
   std::optional<dist::StepsInFlight> in_flight;  // nothing on the CPU
+  std::unique_ptr<TimelineFile> timeline;        // nullptr where nothing is recorded
   std::vector<OptimizerTurn> turns;
   std::unique_ptr<checkpoint::Checkpointer> checkpointer;
   std::unique_ptr<SnapshotTaker> snapshots;
@@ -278,11 +280,14 @@ void finish_log_files(const Run& run, Instant deadline) {
   logging::warn("the last lines of the log files were not stored: the time is up, or the store failed", {});
 }
 
-void finish_trace(const Run& run, const RankEnd& ended, Instant deadline) {
+void finish_traces(const Run& run, const RankEnd& ended, Instant deadline) {
   // The end of a recording waits for the device, which may be what failed, or may wait for a lost peer.
   const bool is_failure = ended.exit_code != contract::exit_success && ended.exit_code != contract::exit_preempted;
-  if (run.tracer == nullptr || is_failure || run.tracer->finish(time_until(deadline))) return;
-  logging::warn("the trace was not stored: the time is up", {});
+  if (is_failure) return;
+  if (run.tracer != nullptr && !run.tracer->finish(time_until(deadline)))
+    logging::warn("the trace was not stored: the time is up", {});
+  if (run.timeline != nullptr && !run.timeline->finish(time_until(deadline)))
+    logging::warn("the timeline of exchanges was not stored: the time is up", {});
 }
 
 /// Runs a job that trains nothing. `wait`: for collectives.
@@ -391,9 +396,12 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                                                         run.group, wait, follow);
     return run_evaluation(run, *gradients, link, group.attempt, device, run.in_flight ? follow : wait, patience);
   }
+  auto timeline = open_timeline(run.job, run.clock, group.attempt, run.group.rank);
+  if (!timeline) return end_rank(Stage::spec, timeline.error());
+  run.timeline = std::move(*timeline);
   run.turns = open_turns(*run.module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
     return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), run.group, wait, follow,
-                                        training.strategy);
+                                        training.strategy, run.timeline ? &run.timeline->timeline() : nullptr);
   });
   run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));
   run.snapshots = TRY(open_snapshots(run, group.attempt));
@@ -466,7 +474,7 @@ void run_rank(const Models& models) {
   const Instant deadline = std::chrono::steady_clock::now() + train::writing_patience(ended.exit_code);
   train::finish_log_files(run, deadline);
   train::finish_snapshots(run, deadline);
-  train::finish_trace(run, ended, deadline);
+  train::finish_traces(run, ended, deadline);
   train::log_end(ended);
   link->exit(ended);
   std::abort();  // g++ 12 forgets [[noreturn]] when it devirtualises the call.

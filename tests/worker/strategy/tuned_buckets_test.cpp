@@ -7,6 +7,9 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,6 +22,22 @@ namespace {
 using namespace std::chrono_literals;
 using fakes::RankThread;
 using testing::ElementsAre;
+
+/// An all-reduce that counts how many buckets were sent.
+class CountedAllReduce final : public BucketExchange {
+ public:
+  CountedAllReduce(std::vector<ExchangedBucket> buckets, c10::intrusive_ptr<c10d::ProcessGroup> group, int& sent)
+      : BucketExchange{std::move(group)}, buckets_{std::move(buckets)}, sent_{sent} {}
+  [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin(std::size_t bucket) override {
+    ++sent_;
+    return sum(buckets_[bucket].flat);
+  }
+  [[nodiscard]] c10::intrusive_ptr<c10d::Work> proceed(std::size_t /*bucket*/) override { return {}; }
+
+ private:
+  std::vector<ExchangedBucket> buckets_;
+  int& sent_;
+};
 
 /// Trains three parameters of 8 bytes with buckets of 8, 16 or 24 bytes: of three buckets, two, or one. The clock of a
 /// rank goes on by as many seconds as `seconds` says for that number of buckets, in each step.
@@ -33,7 +52,7 @@ class TunedRank {
     const auto make_exchange = [this](std::vector<ExchangedBucket> buckets,
                                       c10::intrusive_ptr<c10d::ProcessGroup> group) {
       bucket_count_ = buckets.size();
-      return make_all_reduce(std::move(buckets), std::move(group));
+      return std::make_unique<CountedAllReduce>(std::move(buckets), std::move(group), sent_);
     };
     buckets_.emplace(parameters_, rank.process_group, BucketLimits{}, make_exchange, std::move(tuning));
     rank_ = rank.rank;
@@ -44,7 +63,9 @@ class TunedRank {
     buckets_->zero();
     torch::Tensor loss = torch::zeros({});
     for (const torch::Tensor& parameter : parameters_) loss = loss + (parameter * static_cast<double>(rank_ + 1)).sum();
+    const int sent_before = sent_;
     loss.backward();
+    sent_in_backward_ = sent_ - sent_before;
     EXPECT_TRUE(buckets_->finish(fakes::plain_wait, fakes::plain_wait));
     for (const torch::Tensor& parameter : parameters_)
       EXPECT_TRUE(torch::equal(parameter.grad(), torch::full({2}, 1.5))) << "in buckets of step " << steps_;
@@ -57,11 +78,15 @@ class TunedRank {
     return counts;
   }
   TunedBuckets& buckets() { return *buckets_; }
+  /// How many buckets the last step has sent while its backward pass went on.
+  [[nodiscard]] int sent_in_backward() const { return sent_in_backward_; }
 
  private:
   std::vector<int> seconds_;  // by the number of buckets, from 1
   Instant now_;
   std::size_t bucket_count_ = 1;
+  int sent_ = 0;
+  int sent_in_backward_ = 0;
   std::vector<torch::Tensor> parameters_;
   std::optional<TunedBuckets> buckets_;
   std::int64_t rank_ = 0;
@@ -75,6 +100,23 @@ TEST(TunedBuckets, TriesEachSizeAndKeepsOnAllRanksTheBestOfRankZero) {
     EXPECT_THAT(tuned.steps(7), ElementsAre(3, 3, 2, 1, 2, 2, 2));
     // Each step sends the gradients and, for each parameter, whether it was used; the last of the tuning sends no more.
     EXPECT_EQ(tuned.buckets().exchanged_bytes(), 7U * (24 + 12));
+  });
+}
+
+TEST(TunedBuckets, KeepTheirSettingsWhenTheirSizeChanges) {
+  fakes::run_ranks(2, [](RankThread& rank) {
+    ExchangeTimeline timeline{[] { return Instant{}; }};
+    TunedRank usual{rank, {1, 1, 1}}, at_end{rank, {1, 1, 1}};
+    usual.buckets().record_in(timeline);
+    at_end.buckets().send_at_end();
+    for (const int sent : {3, 3, 2, 1}) {
+      usual.step();
+      at_end.step();
+      EXPECT_EQ(usual.sent_in_backward(), sent);
+      EXPECT_EQ(at_end.sent_in_backward(), 0);
+    }
+    // The rank's name, a name for each of 3 + 2 + 1 buckets, and two events for each of 3 + 3 + 2 + 1 exchanges.
+    EXPECT_EQ(timeline.chrome_trace(0)["traceEvents"].size(), 1U + 6U + 2U * 9U);
   });
 }
 

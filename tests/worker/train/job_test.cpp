@@ -53,6 +53,8 @@ TEST(ReadJob, SaysWhatIsWrongWithTheSpec) {
        "give training.log.uri, or checkpoint.uri"},
       {R"({"training": {"model": {"name": "fashion_cnn"}, "profile": {}}})",
        "give training.log.uri, or checkpoint.uri"},
+      {R"({"training": {"model": {"name": "fashion_cnn"}, "strategy": {"timeline": true}}})",
+       "give training.log.uri, or checkpoint.uri"},
       {R"({"training": {"task": "test", "model": {"name": "fashion_cnn"}}})", "need training.model.weights"},
       {R"({"training": {"task": "test", "model": {"name": "fashion_cnn", "weights": "s3://b/w"}},
            "checkpoint": {"uri": "s3://b/c"}})",

@@ -64,6 +64,7 @@ const Strategy strategies[] = {
                             .gradient_predivide_factor = 2.0};
        training.accumulate_grad_batches = 2;
      }},
+    {"TunedBuckets", [](api::TrainingSpec& training) { training.strategy.autotune = true; }},
     {"HorovodsSum",
      [](api::TrainingSpec& training) {
        training.strategy = {.name = api::StrategyName::horovod, .op = api::ReductionOp::sum};
