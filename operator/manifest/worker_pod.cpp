@@ -45,7 +45,8 @@ json merge_environment(const json& user, const Environment& ours) {
 bool has_uri_of(const api::TrainingJobSpec& spec, std::string_view scheme) {
   std::vector<std::string_view> uris;
   if (spec.checkpoint) uris = {spec.checkpoint->uri, spec.checkpoint->resume_uri};
-  if (spec.training) uris.insert(uris.end(), {spec.training->data.uri, spec.training->model.weights});
+  if (spec.training)
+    uris.insert(uris.end(), {spec.training->data.uri, spec.training->model.weights, spec.training->model.uri});
   return std::ranges::any_of(uris, [&](std::string_view uri) { return uri.starts_with(scheme); });
 }
 

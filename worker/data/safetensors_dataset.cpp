@@ -71,6 +71,8 @@ Result<void> SafetensorsDataset::read_header() {
   TRY(file_.read(static_cast<std::int64_t>(start.size()), std::as_writable_bytes(std::span{header})));
   const auto entries = TRY(checkpoint::parse_safetensors_header(header));
 
+  if (entries.empty()) return fail(ErrorKind::invalid, "has no tensors");
+
   std::vector<std::string_view> names;
   for (const checkpoint::SafetensorsEntry& entry : entries) {
     names.push_back(entry.name);
@@ -102,11 +104,16 @@ Result<void> SafetensorsDataset::read_header() {
                             fmt::join(names, ", "), option, option));
   }
 
-  const auto data_begin = static_cast<std::int64_t>(start.size() + length);
-  std::string first(static_cast<std::size_t>(std::min(hashed_bytes, file_bytes - data_begin)), '\0');
-  TRY(file_.read(data_begin, std::as_writable_bytes(std::span{first})));
-  id_ = fmt::format("{:016x}", word_hash(word_hash(word_hash_start, std::as_bytes(std::span{header})),
-                                         std::as_bytes(std::span{first})));
+  std::uint64_t hash = word_hash(word_hash_start, std::as_bytes(std::span{header}));
+  for (const Column& column : columns_) {
+    const std::int64_t bytes = column.row_bytes * samples_;
+    std::string part(static_cast<std::size_t>(std::min(hashed_bytes, bytes)), '\0');
+    for (const std::int64_t begin : {std::int64_t{0}, bytes - static_cast<std::int64_t>(part.size())}) {
+      TRY(file_.read(column.offset + begin, std::as_writable_bytes(std::span{part})));
+      hash = word_hash(hash, std::as_bytes(std::span{part}));
+    }
+  }
+  id_ = fmt::format("{:016x}", hash);
   return {};
 }
 

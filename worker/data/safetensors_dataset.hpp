@@ -36,7 +36,7 @@ class SafetensorsDataset final : public Dataset {
   [[nodiscard]] std::int64_t size() const override { return samples_; }
   /// Throws std::runtime_error for a file that cannot be read.
   [[nodiscard]] Batch gather(const torch::Tensor& ids) const override;
-  /// A checksum of the header and of the first bytes.
+  /// A checksum of the header, and of the first and the last bytes of each tensor.
   [[nodiscard]] std::string id() const override { return id_; }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+
 namespace trainyard::dist {
 namespace {
 
@@ -10,6 +12,7 @@ constexpr std::string_view nccl_last_error = "\nLast error:\n";
 }  // namespace
 
 std::string first_line(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of('\n'), text.size()));
   text = text.substr(0, text.find('\n'));
   // "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer"
   if (!text.empty() && text.front() == '[') {

@@ -72,6 +72,8 @@ bool is_of_srun(const Environment& environment) {
 std::optional<LauncherWords> launcher_of(const Environment& environment) {
   for (const LauncherWords& words : {open_mpi, pmi, slurm}) {
     if (words.rank == pmi.rank && is_of_srun(environment)) continue;
+    // In a batch script that asks for no tasks Slurm sets the rank alone, and the script is one task.
+    if (words.rank == slurm.rank && !is_set(environment, slurm.size) && !is_set(environment, "SLURM_STEP_ID")) continue;
     if (is_set(environment, words.rank)) return words;
     // In the shell of an allocation Slurm sets the number of tasks, and one task needs no srun.
     if (is_set(environment, words.size) && environment(words.size) != "1") return words;
@@ -111,9 +113,11 @@ Result<void> read_group(const Environment& environment, const LauncherWords& wor
   return {};
 }
 
-/// The nodes of the step or of the allocation; empty outside of Slurm.
-Result<std::vector<std::string>> slurm_nodes(const Environment& environment) {
+/// The nodes of the step or of the allocation; empty outside of Slurm. Below mpirun the step is that of mpirun's own
+/// daemons, which is another one on each node.
+Result<std::vector<std::string>> slurm_nodes(const Environment& environment, const LauncherWords& words) {
   for (const auto* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
+    if (words.rank != slurm.rank && std::string_view{name} == "SLURM_STEP_NODELIST") continue;
     const auto list = environment(name);
     if (!list) continue;
     auto hosts = expand_host_list(*list);
@@ -223,7 +227,7 @@ Result<Environment> in_contract_words(const Environment& environment) {
   if (!words) return environment;
   Variables found;
   TRY(read_group(environment, *words, found));
-  const auto nodes = TRY(slurm_nodes(environment));
+  const auto nodes = TRY(slurm_nodes(environment, *words));
   TRY(read_local_place(environment, *words, nodes, found));
   TRY(choose_master(environment, *words, nodes, found));
   TRY(choose_ports(environment, found));

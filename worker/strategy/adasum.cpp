@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <exception>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -66,7 +67,9 @@ torch::Tensor adasum(const torch::Tensor& a, const torch::Tensor& b) {
   const torch::Tensor dot = sum_of_products(a, b);
   const torch::Tensor of_a = part_of(dot, sum_of_products(a, a)).to(a.scalar_type());
   const torch::Tensor of_b = part_of(dot, sum_of_products(b, b)).to(b.scalar_type());
-  return a * of_a + b * of_b;
+  // Of two NaNs a processor keeps the first one's bits, and the two ranks add in different orders.
+  const torch::Tensor sum = a * of_a + b * of_b;
+  return torch::where(sum.isnan(), std::numeric_limits<double>::quiet_NaN(), sum);
 }
 
 /// The optimizer of one rank, whose state is asked for once.

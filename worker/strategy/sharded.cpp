@@ -52,12 +52,14 @@ std::unique_ptr<Optimizer> Sharded::adapt(std::unique_ptr<Optimizer> optimizer) 
   optimizer->shard(shards());
   const ShardedMemory bytes = memory(*optimizer);
   if (process_group_->getRank() == 0) {
-    logging::info("sharded: bytes of a rank's memory, without activations, buffers and accumulated gradients",
-                  {{"parameters", bytes.parameter_bytes},
-                   {"gradients", bytes.gradient_bytes},
-                   {"optimizerState", bytes.state_bytes},
-                   {"buckets", bytes.bucket_bytes},
-                   {"total", bytes.total()}});
+    logging::info(
+        "sharded: bytes of a rank's memory for one optimizer's parameters, without activations, buffers and "
+        "accumulated gradients",
+        {{"parameters", bytes.parameter_bytes},
+         {"gradients", bytes.gradient_bytes},
+         {"optimizerState", bytes.state_bytes},
+         {"buckets", bytes.bucket_bytes},
+         {"total", bytes.total()}});
   }
   return optimizer;
 }

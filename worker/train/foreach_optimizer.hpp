@@ -58,6 +58,8 @@ class ForeachOptimizer : public Optimizer {
   virtual void step_group(const Group& group) = 0;
   /// Makes the state as it is before the first step, with zeros() and step_counts(), and returns it. Called once.
   virtual std::vector<State> make_state() = 0;
+  /// Calls make_state(), unless it was called. state() and the steps do so.
+  void make_state_once();
 
   [[nodiscard]] const std::vector<OptimizedParameter>& parameters() const { return parameters_; }
   /// A tensor of zeros for each parameter, in its shape and layout; after shard() in that of its rows.
@@ -70,7 +72,6 @@ class ForeachOptimizer : public Optimizer {
 
  private:
   void step_all(const torch::Tensor& found_inf);
-  void make_state_once();
 
   std::vector<OptimizedParameter> parameters_;        // after shard(): their rows
   std::map<std::string, std::size_t> shard_indices_;  // by parameter's name

@@ -47,10 +47,12 @@ Result<Job> read_job(const rank::Environment& environment) {
   }
   if (job.training.task != api::Task::fit) {
     const bool needs_place = job.training.task == api::Task::predict && job.training.log_uri.empty();
-    if (job.training.model.weights.empty() || job.checkpoint || needs_place) {
+    const api::ModelSpec& model = job.training.model;
+    const bool has_weights = !model.weights.empty() || model.kind == api::ModelKind::torchscript;
+    if (!has_weights || job.checkpoint || needs_place) {
       return fail(ErrorKind::invalid,
-                  fmt::format("{}: training.task validate, test and predict need training.model.weights and no "
-                              "checkpoint, and predict needs training.log.uri",
+                  fmt::format("{}: training.task validate, test and predict need training.model.weights (or a model of "
+                              "kind torchscript) and no checkpoint, and predict needs training.log.uri",
                               contract::env_spec));
     }
   }

@@ -193,7 +193,9 @@ std::vector<checkpoint::Entry> OptimizationStep::entries() const {
       entries.push_back(
           {.name = fmt::format("{}{}", checkpoint::strategy_prefix, name_in_turn(turn.of.name, ".", name)),
            .placement = checkpoint::Placement::per_rank,
-           .tensor = tensor});
+           .tensor = tensor,
+           // A rank's own parameters. Its buffers may be infinite, as masks are.
+           .must_be_finite = name.starts_with("parameter.") && tensor.is_floating_point()});
     }
     if (!turn.scaler) continue;
     for (const auto& [name, tensor] : turn.scaler->state()) {

@@ -68,7 +68,8 @@ class Adam final : public FusedAdam, public strategy::AdamOfMomenta {
   using FusedAdam::FusedAdam;
 
   [[nodiscard]] double beta1() const override { return spec_.beta1; }
-  [[nodiscard]] std::vector<AdamOfMomenta::Parameter> momentum_parameters() const override {
+  [[nodiscard]] std::vector<AdamOfMomenta::Parameter> momentum_parameters() override {
+    make_state_once();
     std::vector<AdamOfMomenta::Parameter> found;
     for (std::size_t index = 0; index < parameters().size(); ++index) {
       const OptimizedParameter& parameter = parameters()[index];

@@ -346,11 +346,17 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   const auto duration = start_patience_of(environment);
   if (!duration) return end_rank(Stage::rendezvous, duration.error());
   const checkpoint::StartPatience patience = start_patience(*duration, link, run.clock);
-  const bool is_script = training.model.kind == api::ModelKind::torchscript;
-  auto module = is_script ? load_script_model(training.model, read_options(run.job), patience, run.clock)
-                          : make_model(models, training.model);
-  if (!module) return end_rank(is_script ? Stage::data : Stage::spec, module.error());
-  run.module = std::move(*module);
+  std::string script_digest;
+  if (training.model.kind == api::ModelKind::torchscript) {
+    auto script = load_script_model(training.model, read_options(run.job), patience, run.clock);
+    if (!script) return end_rank(Stage::data, script.error());
+    run.module = std::move(script->model);
+    script_digest = std::move(script->sha256);
+  } else {
+    auto module = make_model(models, training.model);
+    if (!module) return end_rank(Stage::spec, module.error());
+    run.module = std::move(*module);
+  }
   run.module->to(device);
   convert(*run.module, number_format(training));
   const auto folder = find_data(run.job, link, run.clock, patience);
@@ -365,6 +371,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   run.group = TRY(form_group(*deadlines, group, device, link));
   auto agreed = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
   if (agreed) agreed = agree_on_data(run.datasets, *run.group.communicator);
+  if (agreed && !script_digest.empty()) agreed = agree_on_script(script_digest, *run.group.communicator);
   if (!agreed) {
     const bool is_peer = agreed.error().kind == ErrorKind::cancelled;
     return lost(link, is_peer ? Stage::step : Stage::data, agreed.error());

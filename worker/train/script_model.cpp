@@ -1,8 +1,10 @@
 #include "worker/train/script_model.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/types.h>
@@ -10,11 +12,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/interchange/weights.hpp"
+#include "checkpoint/run/agreement.hpp"
 #include "common/try.hpp"
 #include "worker/dist/torch_error.hpp"
 
@@ -41,11 +45,15 @@ class MemoryFile final : public caffe2::serialize::ReadAdapterInterface {
   std::span<const std::byte> bytes_;
 };
 
-/// A buffer of a script, with the slot that holds it.
+/// A tensor of a script that is no parameter, with the slot that holds it.
 struct BufferSlot {
   torch::jit::Module owner;
   std::string name;
   torch::Tensor buffer;
+  /// The script may put another tensor into the slot. It then gets a copy in each pass, since autograd may keep what
+  /// the pass has read.
+  bool is_replaced = true;
+  torch::Tensor given{};  ///< That copy, during a pass.
 };
 
 void adopt(torch::nn::Module& part, const torch::jit::Module& script, std::vector<BufferSlot>& buffers);
@@ -69,9 +77,12 @@ class ScriptPart final : public torch::nn::Module {
 void adopt(torch::nn::Module& part, const torch::jit::Module& script, std::vector<BufferSlot>& buffers) {
   for (const auto& parameter : script.named_parameters(/*recurse=*/false))
     part.register_parameter(parameter.name, parameter.value, parameter.value.requires_grad());
-  for (const auto& buffer : script.named_buffers(/*recurse=*/false)) {
-    part.register_buffer(buffer.name, buffer.value);
-    buffers.push_back({.owner = script, .name = buffer.name, .buffer = buffer.value});
+  // Among them are tensors that Python's module has as plain attributes: they too move with the model.
+  for (const auto& attribute : script.named_attributes(/*recurse=*/false)) {
+    if (!attribute.value.isTensor() || !attribute.value.toTensor().defined()) continue;
+    if (part.named_parameters(/*recurse=*/false).contains(attribute.name)) continue;
+    part.register_buffer(attribute.name, attribute.value.toTensor());
+    buffers.push_back({.owner = script, .name = attribute.name, .buffer = attribute.value.toTensor()});
   }
   for (const auto& child : script.named_children())
     part.register_module(child.name, std::make_shared<ScriptPart>(child.value, buffers));
@@ -82,6 +93,8 @@ void adopt(torch::nn::Module& part, const torch::jit::Module& script, std::vecto
 }
 
 torch::jit::Module read_script(std::span<const std::byte> bytes) {
+  // Otherwise the interpreter wraps an exception in a text of many lines, of which the last says what failed.
+  FLAGS_torch_jit_enable_rethrow_caught_exception = true;
   try {
     return torch::jit::load(std::make_shared<MemoryFile>(bytes), torch::kCPU);
   } catch (const std::exception& error) {
@@ -115,7 +128,9 @@ class ScriptModel final : public Module {
   void validation_step(const Batch& batch, std::int64_t /*batch_index*/) override {
     const torch::Tensor outputs = run(batch);
     log("val_loss", takes_targets() ? outputs : loss_of(outputs, batch.targets));
-    if (loss_ == "crossEntropy") log("val_accuracy", outputs.argmax(1).eq(batch.targets).to(torch::kFloat).mean());
+    // Targets of cross-entropy may also be the probabilities of the classes.
+    if (loss_ == "crossEntropy" && batch.targets.scalar_type() == torch::kLong)
+      log("val_accuracy", outputs.argmax(1).eq(batch.targets).to(torch::kFloat).mean());
   }
 
   [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch& batch,
@@ -147,30 +162,51 @@ class ScriptModel final : public Module {
     const torch::jit::GraphOptimizerEnabledGuard no_optimization{false};
     std::vector<c10::IValue> arguments{batch.inputs};
     if (takes_targets()) arguments.emplace_back(batch.targets);
+    give_buffers();
     const c10::IValue result = script_.forward(std::move(arguments));
-    keep_buffers();
+    take_buffers();
     if (!result.isTensor())
       refuse(fmt::format("has a forward() that returned a {}: it has to return one tensor", result.tagKind()));
     return result.toTensor();
   }
 
-  /// Takes what a script has put in the place of a buffer into the buffer itself, which checkpoints and the other ranks
+  void give_buffers() {
+    const torch::NoGradGuard no_grad;
+    for (BufferSlot& slot : buffers_) {
+      if (!slot.is_replaced) continue;
+      slot.given = slot.buffer.clone();
+      slot.owner.setattr(slot.name, slot.given);
+    }
+  }
+
+  /// Takes what the script has left in a buffer's slot into the buffer itself, which checkpoints and the other ranks
   /// know.
-  void keep_buffers() {
+  void take_buffers() {
     const torch::NoGradGuard no_grad;
     for (BufferSlot& slot : buffers_) {
       const torch::Tensor present = slot.owner.attr(slot.name).toTensor();
       if (present.is_same(slot.buffer)) continue;
+      if (present.sizes() != slot.buffer.sizes())
+        refuse(fmt::format("changes the shape of its buffer {}, which a checkpoint cannot follow", slot.name));
       slot.buffer.copy_(present);
-      slot.owner.setattr(slot.name, slot.buffer);
+      slot.is_replaced = !present.is_same(slot.given);
+      if (!slot.is_replaced) slot.owner.setattr(slot.name, slot.buffer);
+      slot.given = {};
     }
   }
 
   [[nodiscard]] torch::Tensor loss_of(const torch::Tensor& outputs, const torch::Tensor& targets) const {
-    if (loss_ == "mse") return F::mse_loss(outputs, targets);
-    if (loss_ == "l1") return F::l1_loss(outputs, targets);
-    if (loss_ == "bceWithLogits") return F::binary_cross_entropy_with_logits(outputs, targets.to(outputs.dtype()));
-    return F::cross_entropy(outputs, targets);
+    if (loss_ == "crossEntropy") return F::cross_entropy(outputs, targets);
+    // torch would make both as large as the larger one, and compare each output with each target.
+    if (outputs.sizes() != targets.sizes())
+      throw InvalidJob{fmt::format(
+          "training.model.options.loss: {} compares outputs with targets of the same shape, and the model gives [{}] "
+          "for targets [{}]",
+          loss_, fmt::join(outputs.sizes(), ", "), fmt::join(targets.sizes(), ", "))};
+    const torch::Tensor expected = targets.to(outputs.dtype());
+    if (loss_ == "mse") return F::mse_loss(outputs, expected);
+    if (loss_ == "l1") return F::l1_loss(outputs, expected);
+    return F::binary_cross_entropy_with_logits(outputs, expected);
   }
 
   std::string loss_;
@@ -178,20 +214,25 @@ class ScriptModel final : public Module {
   std::vector<BufferSlot> buffers_;
 };
 
-/// The file's bytes, whose digest is compared with `spec`'s where it has one.
-Result<std::vector<std::byte>> read_file(const api::ModelSpec& spec, const storage::S3Options& s3) {
+/// A file in memory, with its digest.
+struct FileBytes {
+  std::vector<std::byte> bytes;
+  std::string sha256;
+};
+
+/// The file of `spec`, whose digest is that of `spec` where it has one.
+Result<FileBytes> read_file(const api::ModelSpec& spec, const storage::S3Options& s3) {
   const std::size_t slash = spec.uri.rfind('/');
   const auto store = TRY(storage::open_store(spec.uri.substr(0, slash), s3));
-  auto bytes = TRY(store->get(spec.uri.substr(slash + 1)));
-  if (spec.sha256.empty()) return bytes;
+  FileBytes file{.bytes = TRY(store->get(spec.uri.substr(slash + 1))), .sha256 = {}};
   checkpoint::Sha256 digest;
-  digest.add(bytes);
-  const std::string found = digest.finish();
-  if (found == spec.sha256) return bytes;
+  digest.add(file.bytes);
+  file.sha256 = digest.finish();
+  if (spec.sha256.empty() || spec.sha256 == file.sha256) return file;
   return fail(ErrorKind::corrupt,
               fmt::format("the SHA-256 of {} is {}, and {} was asked for: correct model.sha256, or name the file that "
                           "has it",
-                          spec.uri, found, spec.sha256));
+                          spec.uri, file.sha256, spec.sha256));
 }
 
 }  // namespace
@@ -200,19 +241,32 @@ std::shared_ptr<Module> make_script_model(std::span<const std::byte> bytes, cons
   return std::make_shared<ScriptModel>(bytes, options);
 }
 
-Result<std::shared_ptr<Module>> load_script_model(const api::ModelSpec& spec, const storage::S3Options& s3,
-                                                  const checkpoint::StartPatience& patience, const Clock& clock) {
-  const auto bytes =
+Result<ScriptFile> load_script_model(const api::ModelSpec& spec, const storage::S3Options& s3,
+                                     const checkpoint::StartPatience& patience, const Clock& clock) {
+  const auto file =
       checkpoint::ask_patiently(patience, clock, checkpoint::StartCall::state, [&] { return read_file(spec, s3); });
-  if (!bytes) return fail("training.model.uri", bytes.error());
+  if (!file) return fail("training.model.uri", file.error());
   try {
     const Options options{spec.options.dump()};
-    auto model = make_script_model(*bytes, options);
+    auto model = make_script_model(file->bytes, options);
     options.check_all_asked("a TorchScript model");
-    return model;
+    return ScriptFile{.model = std::move(model), .sha256 = file->sha256};
   } catch (const InvalidJob& error) {
     return fail(ErrorKind::invalid, error.what());
   }
+}
+
+Result<void> agree_on_script(const std::string& sha256, checkpoint::Communicator& communicator) {
+  const auto gathered = TRY(checkpoint::gather_all(communicator, nlohmann::json(sha256)));
+  for (std::size_t rank = 1; rank < gathered.size(); ++rank) {
+    if (gathered[rank] == gathered[0]) continue;
+    return fail(
+        ErrorKind::io,
+        fmt::format("training.model.uri: rank 0 has read a file with the SHA-256 {}, and rank {} one with {}: it "
+                    "was replaced meanwhile, or is another one on that node. Give model.sha256",
+                    gathered[0].get<std::string>(), rank, gathered[rank].get<std::string>()));
+  }
+  return {};
 }
 
 }  // namespace trainyard::train

@@ -83,7 +83,9 @@ void log_beginning(const api::TrainingSpec& training, const Dataset& samples, st
                  {"batchSize", training.batch_size},
                  {"effectiveBatchSize", training.batch_size * world_size * training.accumulate_grad_batches},
                  {"trainingSamples", samples.size()}});
-  if (world_size > 1 && training.optimizer.lr_scaling == api::LrScaling::none) {
+  const bool has_mean_gradients =
+      training.strategy.op == api::ReductionOp::average && !api::has_own_parameters(training.strategy);
+  if (world_size > 1 && has_mean_gradients && training.optimizer.lr_scaling == api::LrScaling::none) {
     const auto ranks = static_cast<double>(world_size);
     logging::info(
         "the learning rate does not follow the number of ranks, as the batch does: training.optimizer.lrScaling linear "

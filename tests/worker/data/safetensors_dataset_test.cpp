@@ -115,6 +115,7 @@ TEST_F(SafetensorsDatasetTest, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(refusal(file_of({{"inputs", "F32", torch::zeros({0, 3})}})),
               HasSubstr("the tensor inputs has no samples"));
   EXPECT_THAT(refusal(file_of({{"inputs", "U64", torch::zeros({2}, torch::kLong)}})), HasSubstr("the type U64"));
+  EXPECT_THAT(refusal(file_of({})), HasSubstr("has no tensors"));
   EXPECT_THROW(std::ignore = refusal(good, R"({"inputs": "x", "targets": "x"})"), InvalidJob);
   std::filesystem::remove(folder.file("train.safetensors"));
   EXPECT_THAT(open().error().message, HasSubstr("set training.data.path to the folder with train.safetensors"));
@@ -143,6 +144,9 @@ TEST_F(SafetensorsDatasetTest, HasAnIdOfItsContents) {
   EXPECT_EQ(id(float_inputs()), first);
   EXPECT_NE(id(float_inputs() + 1), first);
   EXPECT_NE(id(float_inputs().reshape({4, 3, 1})), first);
+  folder.write("train.safetensors",
+               file_of({{"inputs", "F32", float_inputs()}, {"targets", "I32", int_targets() + 1}}));
+  EXPECT_NE(open()->train->id(), first) << "each tensor counts";
 }
 
 }  // namespace

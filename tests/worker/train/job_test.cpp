@@ -32,6 +32,15 @@ TEST(ReadJob, TakesTrainingAndCheckpointFromTheSpec) {
   EXPECT_EQ(job->cache_folder, "/cache");
 }
 
+TEST(ReadJob, TakesATorchScriptFileAsTheWeightsThatAreMeasured) {
+  const auto job = read_job(environment_of(
+      {{"TRAINYARD_SPEC",
+        R"({"training": {"task": "test", "model": {"kind": "torchscript", "uri": "s3://models/net.pt"}}})"}}));
+  ASSERT_TRUE(job.has_value()) << job.error().message;
+  EXPECT_EQ(job->training.model.uri, "s3://models/net.pt");
+  EXPECT_EQ(job->training.model.name, "torchscript");
+}
+
 TEST(ReadJob, SavesNothingWithoutACheckpoint) {
   const auto job = read_job(
       environment_of({{"TRAINYARD_SPEC", R"({"training": {"model": {"name": "fashion_cnn"}}, "checkpoint": null})"}}));

@@ -10,7 +10,9 @@
 #include <torch/utils.h>
 
 #include <cstdlib>
+#include <exception>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,7 +26,9 @@
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
+#include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/train/training_run.hpp"
+#include "worker/dist/torch_error.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -59,14 +63,20 @@ Batch batch_of(std::int64_t size) {
           .ids = torch::arange(size)};
 }
 
-std::string refusal(const std::string& file, const json& options = json::object()) {
+std::string refused_by(const std::function<void()>& act) {
   try {
-    const auto model = model_of(file, options);
-    std::ignore = model->training_step(batch_of(2), 0);
+    act();
   } catch (const InvalidJob& error) {
     return error.what();
   }
   return "";
+}
+
+std::string refusal(const std::string& file, const json& options = json::object()) {
+  return refused_by([&] {
+    const auto model = model_of(file, options);
+    std::ignore = model->training_step(batch_of(2), 0);
+  });
 }
 
 TEST(ScriptModel, HasTheNamesOfTheFileAndTrainsItsTensors) {
@@ -114,6 +124,47 @@ TEST(ScriptModel, KeepsABufferThatTheScriptReplaces) {
   EXPECT_EQ(calls.item<std::int64_t>(), 11);
 }
 
+TEST(ScriptModel, TrainsThroughABufferThatTheScriptReplaces) {
+  const auto model =
+      model_of(script("def forward(self, x):\n  y = torch.matmul(x.flatten(1), self.weight) * self.calls\n"
+                      "  self.calls = self.calls + 1\n  return y\n"));
+  for (int step = 0; step < 3; ++step) {
+    model->zero_grad();
+    model->training_step(batch_of(2), 0).loss.backward();
+    EXPECT_EQ(model->parameters()[0].grad().any().item<bool>(), step > 0) << "the first pass multiplies by 0";
+  }
+  EXPECT_EQ(model->buffers()[0].item<std::int64_t>(), 3);
+}
+
+TEST(ScriptModel, RefusesABufferThatChangesItsShape) {
+  EXPECT_THAT(refusal(script("def forward(self, x):\n  self.calls = torch.zeros([2])\n"
+                             "  return torch.matmul(x.flatten(1), self.weight)\n")),
+              HasSubstr("changes the shape of its buffer calls"));
+}
+
+TEST(ScriptModel, MovesTensorsThatAreNoBuffersWithTheModel) {
+  torch::jit::Module module{"Net"};
+  module.register_parameter("weight", torch::ones({784, 10}).requires_grad_(), /*is_buffer=*/false);
+  module.register_attribute("scale", c10::TensorType::get(), torch::ones({1}));
+  module.define("def forward(self, x):\n  return torch.matmul(x.flatten(1), self.weight) * self.scale\n");
+  std::ostringstream file;
+  module.save(file);
+  const auto model = model_of(file.str());
+  ASSERT_EQ(named_buffers(*model).size(), 1U);
+  EXPECT_EQ(named_buffers(*model)[0].first, "scale");
+  EXPECT_EQ(named_parameters(*model).size(), 1U);
+}
+
+TEST(ScriptModel, SaysWhatFailedInTheScript) {
+  const auto model = model_of(script("def forward(self, x):\n  return torch.matmul(x.flatten(1), self.weight.t())\n"));
+  try {
+    std::ignore = model->training_step(batch_of(2), 0);
+    FAIL();
+  } catch (const std::exception& error) {
+    EXPECT_THAT(dist::message_of(error), HasSubstr("mat1 and mat2 shapes cannot be multiplied"));
+  }
+}
+
 TEST(ScriptModel, HandsItsModeOnToTheScript) {
   const auto model =
       model_of(script("def forward(self, x):\n  y = torch.matmul(x.flatten(1), self.weight)\n"
@@ -147,7 +198,14 @@ TEST(ScriptModel, HasTheLossThatItsOptionNames) {
   const torch::Tensor with_logits = torch::binary_cross_entropy_with_logits(outputs, batch.targets);
   EXPECT_TRUE(torch::allclose(loss("bceWithLogits"), with_logits));
   batch.targets = batch.targets.to(torch::kLong);
+  for (const char* name : {"mse", "l1", "bceWithLogits"}) EXPECT_TRUE(loss(name).defined()) << name;
   EXPECT_TRUE(torch::allclose(loss("bceWithLogits"), with_logits)) << "classes 0 and 1 become floats";
+  batch.targets = batch.targets.unsqueeze(1);
+  for (const char* name : {"mse", "l1", "bceWithLogits"}) {
+    EXPECT_THAT(refused_by([&] { std::ignore = loss(name); }), HasSubstr("the model gives [3] for targets [3, 1]"))
+        << name;
+  }
+  batch.targets = batch.targets.squeeze(1);
 
   const auto own =
       model_of(script("def forward(self, x, y):\n  return self.weight.sum() * y.sum()\n"), {{"loss", "own"}});
@@ -206,6 +264,16 @@ TEST_F(ScriptFile, IsReadFromAStorageAndComparedWithItsDigest) {
   EXPECT_EQ(kind, ErrorKind::not_found);
   EXPECT_THAT(load("net.pt", "", {{"width", 3}}), HasSubstr("width"));
   EXPECT_EQ(kind, ErrorKind::invalid);
+}
+
+TEST(ScriptFiles, AreTheSameOnAllRanks) {
+  for (const bool is_replaced : {false, true}) {
+    fakes::run_ranks(2, [&](fakes::RankThread& rank) {
+      const auto agreed = agree_on_script(is_replaced && rank.rank == 1 ? "new" : "old", *rank.communicator);
+      EXPECT_EQ(agreed.has_value(), !is_replaced);
+      if (!agreed) EXPECT_THAT(agreed.error().message, HasSubstr("SHA-256 old, and rank 1 one with new"));
+    });
+  }
 }
 
 /// Numbers of a Python program, one after the other.
