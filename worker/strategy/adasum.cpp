@@ -40,13 +40,13 @@ void check_world_size(int world_size) {
                   world_size, std::bit_floor(ranks), std::bit_ceil(ranks))};
 }
 
-DdpOptions without_gradients(DdpOptions options) {
+DdpOptions without_exchange(DdpOptions options) {
   options.exchanges_gradients = false;
   return options;
 }
 
 /// How much of a change with the square `square` of its length is kept, if its product with the other one is `dot`.
-torch::Tensor part_of(const torch::Tensor& dot, const torch::Tensor& square) {
+torch::Tensor kept_part(const torch::Tensor& dot, const torch::Tensor& square) {
   return torch::where(square > 0, 1.0 - dot / (2.0 * square), torch::ones_like(square));
 }
 
@@ -65,8 +65,8 @@ torch::Tensor sum_of_products(const torch::Tensor& a, const torch::Tensor& b) {
 
 torch::Tensor adasum(const torch::Tensor& a, const torch::Tensor& b) {
   const torch::Tensor dot = sum_of_products(a, b);
-  const torch::Tensor of_a = part_of(dot, sum_of_products(a, a)).to(a.scalar_type());
-  const torch::Tensor of_b = part_of(dot, sum_of_products(b, b)).to(b.scalar_type());
+  const torch::Tensor of_a = kept_part(dot, sum_of_products(a, a)).to(a.scalar_type());
+  const torch::Tensor of_b = kept_part(dot, sum_of_products(b, b)).to(b.scalar_type());
   // Of two NaNs a processor keeps the first one's bits, and the two ranks add in different orders.
   const torch::Tensor sum = a * of_a + b * of_b;
   return torch::where(sum.isnan(), std::numeric_limits<double>::quiet_NaN(), sum);
@@ -98,7 +98,7 @@ AdasumSync::AdasumSync(NamedTensors parameters, NamedTensors buffers,
       wait_{wait},
       follow_{options.follow ? options.follow : wait},
       ddp_{std::move(parameters), std::move(buffers), std::move(process_group),
-           communicator,          std::move(wait),    without_gradients(options)},
+           communicator,          std::move(wait),    without_exchange(options)},
       is_saved_{torch::zeros({1}, torch::kUInt8)} {
   check_world_size(process_group_->getSize());
   for (const BucketIndices& indices : assign_buckets(parameters_, options.limits)) add_bucket(parameters_, indices);

@@ -88,7 +88,7 @@ void adopt(torch::nn::Module& part, const torch::jit::Module& script, std::vecto
     part.register_module(child.name, std::make_shared<ScriptPart>(child.value, buffers));
 }
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_script(const std::string& why) {
   throw InvalidJob{"training.model.uri: the TorchScript file " + why};
 }
 
@@ -98,8 +98,8 @@ torch::jit::Module read_script(std::span<const std::byte> bytes) {
   try {
     return torch::jit::load(std::make_shared<MemoryFile>(bytes), torch::kCPU);
   } catch (const std::exception& error) {
-    refuse(fmt::format("cannot be read by LibTorch {}: write one by torch.jit.script(model).save(): {}", TORCH_VERSION,
-                       dist::message_of(error)));
+    refuse_script(fmt::format("cannot be read by LibTorch {}: write one by torch.jit.script(model).save(): {}",
+                              TORCH_VERSION, dist::message_of(error)));
   }
 }
 
@@ -111,7 +111,7 @@ class ScriptModel final : public Module {
     adopt(*this, script_, buffers_);
     const auto needs_gradient = [](const torch::Tensor& one) { return one.requires_grad(); };
     if (std::ranges::none_of(parameters(), needs_gradient))
-      refuse("has no parameter to train: save the model without torch.jit.freeze()");
+      refuse_script("has no parameter to train: save the model without torch.jit.freeze()");
     check_forward();
     train(true);
   }
@@ -135,7 +135,8 @@ class ScriptModel final : public Module {
 
   [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch& batch,
                                                                   std::int64_t /*batch_index*/) override {
-    if (takes_targets()) refuse("has its own loss, so that it predicts nothing: forward() returns the loss alone");
+    if (takes_targets())
+      refuse_script("has its own loss, so that it predicts nothing: forward() returns the loss alone");
     return {{"outputs", run(batch)}};
   }
 
@@ -145,17 +146,17 @@ class ScriptModel final : public Module {
   /// Throws unless forward() can be called with what a batch has.
   void check_forward() const {
     const auto forward = script_.find_method("forward");
-    if (!forward) refuse("has no forward()");
+    if (!forward) refuse_script("has no forward()");
     const auto& arguments = forward->function().getSchema().arguments();
     const std::size_t given = takes_targets() ? 2 : 1;
     // The first argument is the module itself.
     const auto needed = std::count_if(arguments.begin() + 1, arguments.end(),
                                       [](const auto& argument) { return !argument.default_value(); });
     if (arguments.size() - 1 >= given && static_cast<std::size_t>(needed) <= given) return;
-    refuse(fmt::format("has a forward() that needs {} arguments, and is given {}: {}", needed, given,
-                       takes_targets()
-                           ? "the inputs and the targets, as options.loss is own"
-                           : "the inputs; with options.loss own it would be given the inputs and the targets"));
+    refuse_script(fmt::format("has a forward() that needs {} arguments, and is given {}: {}", needed, given,
+                              takes_targets()
+                                  ? "the inputs and the targets, as options.loss is own"
+                                  : "the inputs; with options.loss own it would be given the inputs and the targets"));
   }
 
   [[nodiscard]] torch::Tensor run(const Batch& batch) {
@@ -166,7 +167,7 @@ class ScriptModel final : public Module {
     const c10::IValue result = script_.forward(std::move(arguments));
     take_buffers();
     if (!result.isTensor())
-      refuse(fmt::format("has a forward() that returned a {}: it has to return one tensor", result.tagKind()));
+      refuse_script(fmt::format("has a forward() that returned a {}: it has to return one tensor", result.tagKind()));
     return result.toTensor();
   }
 
@@ -187,7 +188,7 @@ class ScriptModel final : public Module {
       const torch::Tensor present = slot.owner.attr(slot.name).toTensor();
       if (present.is_same(slot.buffer)) continue;
       if (present.sizes() != slot.buffer.sizes())
-        refuse(fmt::format("changes the shape of its buffer {}, which a checkpoint cannot follow", slot.name));
+        refuse_script(fmt::format("changes the shape of its buffer {}, which a checkpoint cannot follow", slot.name));
       slot.buffer.copy_(present);
       slot.is_replaced = !present.is_same(slot.given);
       if (!slot.is_replaced) slot.owner.setattr(slot.name, slot.buffer);
@@ -224,7 +225,8 @@ struct FileBytes {
 Result<FileBytes> read_file(const api::ModelSpec& spec, const storage::S3Options& s3) {
   const std::size_t slash = spec.uri.rfind('/');
   const auto store = TRY(storage::open_store(spec.uri.substr(0, slash), s3));
-  FileBytes file{.bytes = TRY(store->get(spec.uri.substr(slash + 1))), .sha256 = {}};
+  auto bytes = TRY(store->get(spec.uri.substr(slash + 1)));
+  FileBytes file{.bytes = std::move(bytes), .sha256 = {}};
   checkpoint::Sha256 digest;
   digest.add(file.bytes);
   file.sha256 = digest.finish();

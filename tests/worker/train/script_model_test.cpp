@@ -72,7 +72,7 @@ std::string refused_by(const std::function<void()>& act) {
   return "";
 }
 
-std::string refusal(const std::string& file, const json& options = json::object()) {
+std::string script_refusal(const std::string& file, const json& options = json::object()) {
   return refused_by([&] {
     const auto model = model_of(file, options);
     std::ignore = model->training_step(batch_of(2), 0);
@@ -137,8 +137,8 @@ TEST(ScriptModel, TrainsThroughABufferThatTheScriptReplaces) {
 }
 
 TEST(ScriptModel, RefusesABufferThatChangesItsShape) {
-  EXPECT_THAT(refusal(script("def forward(self, x):\n  self.calls = torch.zeros([2])\n"
-                             "  return torch.matmul(x.flatten(1), self.weight)\n")),
+  EXPECT_THAT(script_refusal(script("def forward(self, x):\n  self.calls = torch.zeros([2])\n"
+                                    "  return torch.matmul(x.flatten(1), self.weight)\n")),
               HasSubstr("changes the shape of its buffer calls"));
 }
 
@@ -214,17 +214,17 @@ TEST(ScriptModel, HasTheLossThatItsOptionNames) {
 }
 
 TEST(ScriptModel, SaysWhyAFileCannotBeTrained) {
-  EXPECT_THAT(refusal("no archive"), HasSubstr("cannot be read by LibTorch"));
-  EXPECT_THAT(refusal(script(classify).substr(0, 700)), HasSubstr("cannot be read by LibTorch"));
-  EXPECT_THAT(refusal(script(classify, /*has_parameter=*/false)), HasSubstr("no parameter to train"));
-  EXPECT_THAT(refusal(script("def run(self, x):\n  return x\n")), HasSubstr("no forward()"));
-  EXPECT_THAT(refusal(script("def forward(self, x, y):\n  return x + y\n")),
+  EXPECT_THAT(script_refusal("no archive"), HasSubstr("cannot be read by LibTorch"));
+  EXPECT_THAT(script_refusal(script(classify).substr(0, 700)), HasSubstr("cannot be read by LibTorch"));
+  EXPECT_THAT(script_refusal(script(classify, /*has_parameter=*/false)), HasSubstr("no parameter to train"));
+  EXPECT_THAT(script_refusal(script("def run(self, x):\n  return x\n")), HasSubstr("no forward()"));
+  EXPECT_THAT(script_refusal(script("def forward(self, x, y):\n  return x + y\n")),
               HasSubstr("needs 2 arguments, and is given 1: the inputs; with options.loss own"));
-  EXPECT_THAT(refusal(script(classify), {{"loss", "own"}}), HasSubstr("needs 1 arguments, and is given 2"));
-  EXPECT_THAT(refusal(script("def forward(self, x):\n  return (x, x)\n")), HasSubstr("returned a Tuple"));
-  EXPECT_THAT(refusal(script(classify), {{"loss", "hinge"}}), HasSubstr("training.model.options.loss"));
-  EXPECT_EQ(refusal(script("def forward(self, x, scale: float=2.0):\n  return torch.matmul(x.flatten(1), "
-                           "self.weight) * scale\n")),
+  EXPECT_THAT(script_refusal(script(classify), {{"loss", "own"}}), HasSubstr("needs 1 arguments, and is given 2"));
+  EXPECT_THAT(script_refusal(script("def forward(self, x):\n  return (x, x)\n")), HasSubstr("returned a Tuple"));
+  EXPECT_THAT(script_refusal(script(classify), {{"loss", "hinge"}}), HasSubstr("training.model.options.loss"));
+  EXPECT_EQ(script_refusal(script("def forward(self, x, scale: float=2.0):\n  return torch.matmul(x.flatten(1), "
+                                  "self.weight) * scale\n")),
             "")
       << "an argument with a default need not be given";
 }
