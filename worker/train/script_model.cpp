@@ -192,7 +192,7 @@ class ScriptModel final : public Module {
       slot.buffer.copy_(present);
       slot.is_replaced = !present.is_same(slot.given);
       if (!slot.is_replaced) slot.owner.setattr(slot.name, slot.buffer);
-      slot.given = {};
+      slot.given.reset();
     }
   }
 

@@ -271,7 +271,9 @@ TEST(ScriptFiles, AreTheSameOnAllRanks) {
     fakes::run_ranks(2, [&](fakes::RankThread& rank) {
       const auto agreed = agree_on_script(is_replaced && rank.rank == 1 ? "new" : "old", *rank.communicator);
       EXPECT_EQ(agreed.has_value(), !is_replaced);
-      if (!agreed) EXPECT_THAT(agreed.error().message, HasSubstr("SHA-256 old, and rank 1 one with new"));
+      if (!agreed) {
+        EXPECT_THAT(agreed.error().message, HasSubstr("SHA-256 old, and rank 1 one with new"));
+      }
     });
   }
 }
