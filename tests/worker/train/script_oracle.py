@@ -13,7 +13,7 @@ network = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4),
 torch.jit.script(network).save(f"{folder}/net.pt")
 inputs = torch.linspace(0, 1, 8 * 784).reshape(8, 1, 28, 28)
 targets = torch.arange(8) % 10
-optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
 with open(f"{folder}/losses", "w", encoding="utf-8") as losses:
     for _ in range(6):
         optimizer.zero_grad()
