@@ -83,11 +83,14 @@ TEST(WithClaimFolders, FollowsWhereTheJobBeginsFrom) {
   EXPECT_EQ(resume_of("auto"), "auto");
 }
 
-TEST(WithClaimFolders, FollowsTheWeightsThatTheTrainingBeginsWith) {
+TEST(WithClaimFolders, FollowsTheWeightsAndTheFileThatTheTrainingBeginsWith) {
   json given = a_job_on_claims();
   given["spec"]["training"]["model"]["weights"] = "file:///checkpoints/resnet50.safetensors";
+  given["spec"]["training"]["model"]["uri"] = "file:///checkpoints/net.pt";
   EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/training/model/weights"_json_pointer),
             "file:///home/me/kept/resnet50.safetensors");
+  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/training/model/uri"_json_pointer),
+            "file:///home/me/kept/net.pt");
 }
 
 TEST(WithClaimFolders, FollowsDataUnderAMount) {

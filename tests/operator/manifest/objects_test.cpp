@@ -324,12 +324,15 @@ TEST(BuildPod, MountsTheSecretWhereGooglesClientsWantAFile) {
   EXPECT_EQ(worker_of(both).at("envFrom"), json::parse(R"([{"secretRef": {"name": "two-clouds"}}])"));
   EXPECT_EQ(both.at("spec").at("volumes").back().at("secret"), json::parse(R"({"secretName": "two-clouds"})"));
 
-  const json data = pod_of(a_job().checkpoint("file:///checkpoints"), 0, [](api::TrainingJob& job) {
-    job.spec.training.emplace().model.weights = "gs://models/resnet50.safetensors";
-    job.spec.checkpoint->credentials_secret = "gcs-credentials";
-  });
-  EXPECT_FALSE(worker_of(data).contains("envFrom"));
-  EXPECT_TRUE(environment_of(worker_of(data)).contains("GOOGLE_APPLICATION_CREDENTIALS"));
+  for (const bool is_script : {false, true}) {
+    const json data = pod_of(a_job().checkpoint("file:///checkpoints"), 0, [&](api::TrainingJob& job) {
+      api::ModelSpec& model = job.spec.training.emplace().model;
+      (is_script ? model.uri : model.weights) = "gs://models/resnet50";
+      job.spec.checkpoint->credentials_secret = "gcs-credentials";
+    });
+    EXPECT_FALSE(worker_of(data).contains("envFrom"));
+    EXPECT_TRUE(environment_of(worker_of(data)).contains("GOOGLE_APPLICATION_CREDENTIALS"));
+  }
 
   const json without = pod_of(a_job().checkpoint("gs://models/x"));
   EXPECT_FALSE(environment_of(worker_of(without)).contains("GOOGLE_APPLICATION_CREDENTIALS"));

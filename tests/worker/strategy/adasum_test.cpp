@@ -47,6 +47,10 @@ TEST(Adasum, HasEqualBitsInEitherOrder) {
   auto generator = at::detail::createCPUGenerator(7);
   const torch::Tensor a = torch::randn({1000}, generator), b = torch::randn({1000}, generator);
   EXPECT_TRUE(torch::equal(adasum(a, b), adasum(b, a)));
+  // Two kinds of NaN, by their bits.
+  const torch::Tensor some = torch::full({8}, 0x7fc00001, torch::kInt).view(torch::kFloat);
+  const torch::Tensor others = torch::full({8}, 0x7fc00002, torch::kInt).view(torch::kFloat);
+  EXPECT_TRUE(torch::equal(adasum(some, others).view(torch::kInt), adasum(others, some).view(torch::kInt)));
 }
 
 /// SGD with a momentum of 0.5 and a rate of 1, whose state is asked for once.

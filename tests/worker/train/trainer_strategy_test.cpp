@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -248,6 +249,20 @@ TEST(TrainerStrategies, GiveARankThatTheCheckpointLacksTheBuffersOfRankZero) {
       EXPECT_EQ(buffer.item<std::int64_t>(), 6);
     }
   }
+}
+
+TEST(TrainerStrategies, SaveNothingWhereARanksOwnParametersAreNotFinite) {
+  SavingRun saving{2, 6, api::WhenBusy::wait};
+  saving.run.training.strategy = {.name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::decentralized};
+  saving.run.training.on_non_finite_loss = api::OnNonFiniteLoss::proceed;
+  // The loss of step 4 is finite, and the gradient of rank 1 is not.
+  saving.at_step(1, 4, [&saving] {
+    torch::Tensor parameter = saving.run.ranks[1].module->parameters().back();
+    parameter.register_hook([](const torch::Tensor& gradient) { return gradient * NAN; });
+  });
+  saving.run.run();
+  EXPECT_TRUE(saving.saved(0).contains(2));
+  EXPECT_FALSE(saving.saved(0).contains(4)) << "rank 0's own parameters are finite";
 }
 
 TEST(TrainerStrategies, EndWithTheNameOfTheRankWhoseParametersDifferBeforeTheyAreSaved) {
