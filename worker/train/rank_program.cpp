@@ -349,7 +349,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   std::string script_digest;
   if (training.model.kind == api::ModelKind::torchscript) {
     auto script = load_script_model(training.model, read_options(run.job), patience, run.clock);
-    if (!script) return end_rank(Stage::data, script.error());
+    if (!script) return end_rank(script.error().kind == ErrorKind::invalid ? Stage::spec : Stage::data, script.error());
     run.module = std::move(script->model);
     script_digest = std::move(script->sha256);
   } else {
