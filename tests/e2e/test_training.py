@@ -55,7 +55,7 @@ def test_a_rank_lost_mid_epoch_costs_nothing_before_the_last_checkpoint(kube, cl
     assert status["attempt"] == 2
     attempt = status["attempts"][0]
     assert (attempt["cause"], attempt["rank"], attempt.get("exitCode")) == (cause, 1, exit_code)
-    # Where the kubelet reports a container's end later than the operator waits for it, rank 0's word decides, and the pod that seems to run is deleted.
+    # Where the kubelet reports an end later than the operator waits for it, rank 0's word decides, and the pod that seems to run is deleted.
     if how != "deletion" and "lost a peer" not in attempt["message"]:
         assert "the group is together" in kube.logs(attempt["pod"]), "the culprit's log is still there"
     resumed_from = min(record.steps()[2]) - 1
