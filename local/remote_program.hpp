@@ -35,10 +35,10 @@ inline constexpr std::string_view remote_command = "remote-process";
 [[nodiscard]] Result<RemoteProgram> parse_remote_program(const std::vector<std::string>& arguments,
                                                          const std::vector<std::string>& environment);
 
-/// What a shell on the host runs. It starts the program in a session of its own, sends it the signals that it reads
-/// from its input (a name on each line), and kills it when the input ends. Last it writes a line with `token`, the exit
-/// code and the size of the termination message, and then that message. ErrorKind::invalid names a variable that a
-/// shell cannot set.
+/// The script that a shell on the host runs. It starts the program in a session of its own, sends it the signals that
+/// it reads from its input (a name on each line), and kills it when the input ends. Last it writes a line with `token`,
+/// the exit code and the size of the termination message, and then that message. ErrorKind::invalid names a variable
+/// that a shell cannot set.
 [[nodiscard]] Result<std::string> remote_script(const RemoteProgram& program, std::string_view token);
 
 /// ssh and its arguments. The command on the host reads a script of `script_bytes` bytes from its input and runs it, so

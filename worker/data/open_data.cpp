@@ -1,9 +1,12 @@
 #include "worker/data/open_data.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "common/try.hpp"
@@ -84,25 +87,15 @@ Result<Datasets> open_image_pairs(const DataSource& source) {
   return datasets;
 }
 
-Result<Datasets> open_tokens(const DataSource& source) {
-  const TokenOptions options = read_token_options(source.options);
+/// A file for training, and one for validation unless the job trains without it.
+template <typename Set, typename SetOptions>
+Result<Datasets> open_files(const DataSource& source, const SetOptions& options, std::string_view ending) {
   const std::filesystem::path root = source.folder;
   Datasets datasets;
   if (has_validation(source.options)) {
-    datasets.validation = TRY(TokenDataset::open(root / "val.bin", options));
+    datasets.validation = TRY(Set::open(root / fmt::format("val{}", ending), options));
   }
-  datasets.train = TRY(TokenDataset::open(root / "train.bin", options));
-  return datasets;
-}
-
-Result<Datasets> open_safetensors(const DataSource& source) {
-  const SafetensorsOptions options = read_safetensors_options(source.options);
-  const std::filesystem::path root = source.folder;
-  Datasets datasets;
-  if (has_validation(source.options)) {
-    datasets.validation = TRY(SafetensorsDataset::open(root / "val.safetensors", options));
-  }
-  datasets.train = TRY(SafetensorsDataset::open(root / "train.safetensors", options));
+  datasets.train = TRY(Set::open(root / fmt::format("train{}", ending), options));
   return datasets;
 }
 
@@ -131,9 +124,9 @@ Result<Datasets> open_data(const DataSource& source, api::DataFormat format) {
     case api::DataFormat::image_pairs:
       return open_image_pairs(source);
     case api::DataFormat::tokens:
-      return open_tokens(source);
+      return open_files<TokenDataset>(source, read_token_options(source.options), ".bin");
     case api::DataFormat::safetensors:
-      return open_safetensors(source);
+      return open_files<SafetensorsDataset>(source, read_safetensors_options(source.options), ".safetensors");
   }
   return fail(ErrorKind::internal, "training.data.format is unknown");
 }

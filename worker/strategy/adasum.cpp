@@ -67,7 +67,7 @@ torch::Tensor adasum(const torch::Tensor& a, const torch::Tensor& b) {
   const torch::Tensor dot = sum_of_products(a, b);
   const torch::Tensor of_a = kept_part(dot, sum_of_products(a, a)).to(a.scalar_type());
   const torch::Tensor of_b = kept_part(dot, sum_of_products(b, b)).to(b.scalar_type());
-  // Of two NaNs a processor keeps the first one's bits, and the two ranks add in different orders.
+  // The two ranks of a pair add in different orders, and the sum of two NaNs has the bits of the first.
   const torch::Tensor sum = a * of_a + b * of_b;
   return torch::where(sum.isnan(), std::numeric_limits<double>::quiet_NaN(), sum);
 }

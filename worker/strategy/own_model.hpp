@@ -18,7 +18,7 @@
 
 namespace trainyard::strategy {
 
-/// What a strategy of ranks with parameters of their own is made of. The communicator outlives the strategy.
+/// The parts of a strategy whose ranks have parameters of their own. The communicator outlives the strategy.
 struct OwnModelParts {
   NamedTensors parameters;
   NamedTensors buffers;

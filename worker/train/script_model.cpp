@@ -197,6 +197,8 @@ class ScriptModel final : public Module {
   }
 
   [[nodiscard]] torch::Tensor loss_of(const torch::Tensor& outputs, const torch::Tensor& targets) const {
+    if (!targets.defined())
+      throw InvalidJob{fmt::format("training.model.options.loss: {} needs targets, and the data has none", loss_)};
     if (loss_ == "crossEntropy") return F::cross_entropy(outputs, targets);
     // torch would make both as large as the larger one, and compare each output with each target.
     if (outputs.sizes() != targets.sizes())

@@ -13,7 +13,7 @@ using Variables = std::map<std::string, std::string>;
 constexpr std::array names{"RANK",        "WORLD_SIZE",  "LOCAL_RANK",           "LOCAL_WORLD_SIZE",   "NODE_RANK",
                            "MASTER_ADDR", "MASTER_PORT", "TRAINYARD_STORE_PORT", "TRAINYARD_PEER_PORT"};
 
-/// What in_contract_words() makes of `variables`, without those that are not set.
+/// `variables` in the contract's words, without those that are not set.
 Variables words_of(const Variables& variables) {
   const auto environment = in_contract_words(environment_of(variables));
   if (!environment) return {{"error", environment.error().message}};

@@ -75,7 +75,7 @@ struct Trained {
   std::uint64_t bytes = 0;
 };
 
-/// What each rank has after each step of gradient descent.
+/// The parameters of each rank after each step of gradient descent.
 std::vector<Trained> train(std::int64_t ranks, std::int64_t interval, const Make& make) {
   std::vector<Trained> all(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](RankThread& rank) {

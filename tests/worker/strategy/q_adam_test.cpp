@@ -43,7 +43,7 @@ struct Trained {
   std::uint64_t bytes = 0;
 };
 
-/// What one rank has after each of `steps` steps. Step `bad_step` is skipped.
+/// The state of one rank after each of `steps` steps. Step `bad_step` is skipped.
 Trained train(RankThread& rank, std::int64_t bad_step = -1) {
   const NamedTensors parameters{{"p", make_parameter().requires_grad_()}};
   Ddp ddp{parameters,         {},

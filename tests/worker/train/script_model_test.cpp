@@ -205,7 +205,11 @@ TEST(ScriptModel, HasTheLossThatItsOptionNames) {
     EXPECT_THAT(refused_by([&] { std::ignore = loss(name); }), HasSubstr("the model gives [3] for targets [3, 1]"))
         << name;
   }
-  batch.targets = batch.targets.squeeze(1);
+  batch.targets.reset();
+  for (const char* name : {"crossEntropy", "mse"})
+    EXPECT_THAT(refused_by([&] { std::ignore = loss(name); }), HasSubstr("needs targets, and the data has none"))
+        << name;
+  batch.targets = torch::tensor({0, 1, 1});
 
   const auto own =
       model_of(script("def forward(self, x, y):\n  return self.weight.sum() * y.sum()\n"), {{"loss", "own"}});
