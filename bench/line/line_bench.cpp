@@ -262,6 +262,7 @@ class Bench {
     for (int round = 0; round < loss_rounds; ++round) {
       const auto only = start();
       const std::string job = fmt::format("loss-{}-{}", pods, round);
+      wait_until_at_rest();
       const ProcessorSeconds before_creation = processor_seconds();
       apply(job, pods);
       const auto created = pod_clock_->wait_for(job, count);
@@ -276,6 +277,7 @@ class Bench {
                                                 .limit = 1});
       check(lost.has_value() && !lost->items.empty(), "a pod can be found");
       const std::string pod = lost->items.front().at("metadata").at("name");
+      wait_until_at_rest();
       const ProcessorSeconds before_loss = processor_seconds();
       check(api_->remove(kube::pods, name_space_, pod, {.uid = {}, .grace_period_seconds = 0}).has_value(),
             "a pod can be deleted");
@@ -328,6 +330,26 @@ class Bench {
             return object && object->value("/status/formed"_json_pointer, false);
           }),
           "the job is formed");
+  }
+
+  /// Waits until the control plane has done what follows from earlier changes: its controllers are still busy with a
+  /// job's pods when all of them exist, and would share the processors with what is measured next.
+  static void wait_until_at_rest() {
+    constexpr double busy_share_max = 0.1;
+    constexpr int waits_max = 120;
+    const auto total = [] {
+      double seconds = 0.0;
+      for (const auto& [name, of_program] : processor_seconds()) seconds += of_program;
+      return seconds;
+    };
+    double before = total();
+    for (int waits = 0; waits < waits_max; ++waits) {
+      std::this_thread::sleep_for(std::chrono::seconds{1});
+      const double now = total();
+      if (now - before < busy_share_max) return;
+      before = now;
+    }
+    check(false, "the control plane comes to rest within two minutes");
   }
 
   /// Deletes them at once; the garbage collector would do it slowly, during the next round.
