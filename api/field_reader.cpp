@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
-#include "api/shown_value.hpp"
-#include "common/duration.hpp"
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 
 namespace trainyard::api {
 namespace {

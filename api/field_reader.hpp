@@ -1,11 +1,13 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,8 +17,15 @@
 
 #include "common/clock.hpp"
 #include "common/result.hpp"
+#include "common/text.hpp"
 
 namespace trainyard::api {
+
+/// `value` as JSON text for an error message, cut after 80 bytes: a value in a user's file may be long.
+[[nodiscard]] inline std::string shown(const nlohmann::json& value) {
+  constexpr std::size_t bytes_max = 80;
+  return keep_beginning(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), bytes_max);
+}
 
 struct IntegerRange {
   std::int64_t min = 0;

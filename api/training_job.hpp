@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "api/metadata.hpp"
-#include "api/request_state.hpp"
+#include "api/request.hpp"
 #include "api/training_spec.hpp"
 
 namespace trainyard::api {

@@ -4,7 +4,7 @@
 
 #include "api/field_reader.hpp"
 #include "api/training_job.hpp"
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 
 namespace trainyard::api {
 namespace {

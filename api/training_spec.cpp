@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "api/field_reader.hpp"
-#include "api/shown_value.hpp"
-#include "common/duration.hpp"
+#include "common/time_text.hpp"
 
 namespace trainyard::api {
 namespace {

@@ -6,10 +6,10 @@
 #include <random>
 #include <thread>
 
-#include "cli/failure.hpp"
+#include "cli/errors.hpp"
 #include "cli/request_box.hpp"
 #include "cli/run_folder.hpp"
-#include "common/duration.hpp"
+#include "common/time_text.hpp"
 #include "common/try.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 

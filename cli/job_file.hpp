@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "api/validation/violation.hpp"
+#include "api/validation/schema.hpp"
 #include "common/result.hpp"
 
 namespace trainyard::cli {

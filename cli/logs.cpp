@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "api/contract.hpp"
-#include "cli/failure.hpp"
+#include "cli/errors.hpp"
 #include "cli/log_tail.hpp"
 #include "cli/run_folder.hpp"
 #include "local/log_files.hpp"

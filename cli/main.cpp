@@ -12,7 +12,7 @@
 #include "cli/checkpoint_request.hpp"
 #include "cli/checkpoints/command.hpp"
 #include "cli/completion.hpp"
-#include "cli/failure.hpp"
+#include "cli/errors.hpp"
 #include "cli/init_model.hpp"
 #include "cli/local_run.hpp"
 #include "cli/logs.hpp"
@@ -22,12 +22,11 @@
 #include "cli/snapshots/command.hpp"
 #include "cli/status.hpp"
 #include "cli/stop_signals.hpp"
-#include "cli/text/output_format.hpp"
-#include "cli/usage_errors.hpp"
+#include "cli/text/output.hpp"
 #include "cli/validate.hpp"
-#include "common/duration.hpp"
 #include "common/exit_codes.hpp"
 #include "common/logging.hpp"
+#include "common/time_text.hpp"
 #include "local/remote_program.hpp"
 
 namespace trainyard::cli {

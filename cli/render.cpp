@@ -6,7 +6,7 @@
 
 #include "api/training_job.hpp"
 #include "cli/job_file.hpp"
-#include "cli/text/output_format.hpp"
+#include "cli/text/output.hpp"
 #include "common/try.hpp"
 #include "operator/manifest/cluster_traits.hpp"
 #include "operator/manifest/containers.hpp"

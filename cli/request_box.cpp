@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "api/request_id.hpp"
+#include "api/request.hpp"
 #include "common/try.hpp"
 #include "storage/posix.hpp"
 

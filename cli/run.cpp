@@ -16,7 +16,7 @@
 #include "api/validation/validate.hpp"
 #include "cli/command_name.hpp"
 #include "cli/console.hpp"
-#include "cli/failure.hpp"
+#include "cli/errors.hpp"
 #include "cli/job_file.hpp"
 #include "cli/job_run.hpp"
 #include "cli/local_job.hpp"

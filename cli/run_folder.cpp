@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::cli {

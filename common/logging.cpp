@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "common/clock.hpp"
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 
 namespace trainyard::logging {
 namespace {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "common/result.hpp"
+
 namespace trainyard {
 
 /// `text`, or its beginning with "..." behind it: at most `bytes_max` bytes (at least 3), cut before a UTF-8 character.
@@ -45,5 +47,10 @@ template <std::integral T>
   if (number) text.remove_prefix(digits);
   return number;
 }
+
+/// `bytes` in standard base64 (RFC 4648), padded and on one line.
+[[nodiscard]] std::string encode_base64(std::string_view bytes);
+/// The bytes of padded standard base64; line ends and spaces are skipped. ErrorKind::invalid otherwise.
+[[nodiscard]] Result<std::string> decode_base64(std::string_view text);
 
 }  // namespace trainyard

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "api/validation/validate.hpp"
-#include "common/rfc3339.hpp"
 #include "common/text.hpp"
+#include "common/time_text.hpp"
 #include "common/try.hpp"
 #include "local/object_rules.hpp"
 #include "local/object_table.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 #include "local/object_rules.hpp"
 
 namespace trainyard::local {

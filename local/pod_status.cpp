@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 
 namespace trainyard::local {
 namespace {

@@ -9,13 +9,13 @@
 #include <set>
 
 #include "api/contract.hpp"
-#include "common/backoff.hpp"
 #include "common/check.hpp"
 #include "common/logging.hpp"
+#include "common/retry.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"
 #include "local/gpus.hpp"
-#include "local/last_words.hpp"
+#include "local/log_files.hpp"
 #include "local/pod_status.hpp"
 #include "local/remote_program.hpp"
 

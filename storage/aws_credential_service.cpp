@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 #include "storage/server_error.hpp"
 #include "storage/xml.hpp"
 

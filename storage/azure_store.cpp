@@ -11,15 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "common/base64.hpp"
 #include "common/result.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"
 #include "storage/azure_credentials.hpp"
-#include "storage/azure_error.hpp"
-#include "storage/azure_signature.hpp"
+#include "storage/azure_protocol.hpp"
+#include "storage/checksum.hpp"
 #include "storage/cloud_client.hpp"
-#include "storage/content_md5.hpp"
 #include "storage/oauth.hpp"
 #include "storage/s3_upload.hpp"
 #include "storage/sigv4.hpp"

@@ -13,8 +13,8 @@
 #include <memory>
 #include <utility>
 
-#include "common/base64.hpp"
-#include "common/rfc3339.hpp"
+#include "common/text.hpp"
+#include "common/time_text.hpp"
 #include "common/try.hpp"
 #include "storage/oauth.hpp"
 #include "storage/sigv4.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/child_program.hpp"
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 #include "common/try.hpp"
 #include "storage/aws_credential_service.hpp"
 #include "storage/aws_credential_sources.hpp"

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 #include "common/try.hpp"
 #include "storage/store.hpp"
 #include "storage/xml.hpp"

@@ -9,7 +9,7 @@
 #include "common/logging.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"
-#include "storage/content_md5.hpp"
+#include "storage/checksum.hpp"
 #include "storage/s3_orphans.hpp"
 #include "storage/s3_removal.hpp"
 #include "storage/s3_upload.hpp"

@@ -7,10 +7,10 @@
 #include <map>
 #include <utility>
 
-#include "common/base64.hpp"
 #include "common/logging.hpp"
+#include "common/text.hpp"
 #include "common/try.hpp"
-#include "storage/crc32c.hpp"
+#include "storage/checksum.hpp"
 #include "storage/s3_error.hpp"
 #include "storage/xml.hpp"
 

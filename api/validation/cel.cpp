@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "api/validation/cel_syntax.hpp"
-#include "common/duration.hpp"
 #include "common/text.hpp"
+#include "common/time_text.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::api::cel {

@@ -2,16 +2,16 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
-#include "api/shown_value.hpp"
+#include "api/field_reader.hpp"
 #include "common/nearest_word.hpp"
 #include "common/text.hpp"
 

@@ -1,15 +1,25 @@
 #pragma once
 
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
+
+#include <compare>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "api/validation/violation.hpp"
-
 /// The API server's use of a CRD's structural schema, apart from CEL rules.
 namespace trainyard::api {
+
+/// One thing that is wrong with an object.
+struct Violation {
+  std::string field;     ///< "spec.training.batchSize"; for a list's item "spec.template.spec.containers[1].name".
+  std::string sentence;  ///< "must be at least 1, got 0"
+  auto operator<=>(const Violation&) const = default;
+};
+
+/// "spec.training.batchSize: must be at least 1, got 0"
+[[nodiscard]] std::string to_string(const Violation& violation);
 
 /// `value` with the defaults of `schema` filled in. A null where the schema allows none is treated as absent.
 [[nodiscard]] nlohmann::json with_schema_defaults(const nlohmann::json& schema, nlohmann::json value);

@@ -1,13 +1,22 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+
+#include <string_view>
 #include <vector>
 
-#include "api/validation/violation.hpp"
+#include "api/validation/schema.hpp"
 
 /// Validates a TrainingJob without an API server, by the CRD's schema and CEL rules. The messages of rules are the
 /// server's.
 namespace trainyard::api {
+
+/// crds/trainingjobs.trainyard.dev.yaml as it was when the program was built.
+[[nodiscard]] std::string_view training_job_crd();
+
+/// The violations for which the API server refuses a user's metadata: unknown fields, wrong types, a missing name,
+/// malformed labels. Limits on names that a kind sets for itself are not checked here.
+[[nodiscard]] std::vector<Violation> check_object_meta(const nlohmann::json& metadata);
 
 /// `object` with the schema's defaults filled in, as the API server stores it. Changes only `spec`.
 [[nodiscard]] nlohmann::json with_defaults(nlohmann::json object);

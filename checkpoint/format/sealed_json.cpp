@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "storage/crc32c.hpp"
+#include "storage/checksum.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "common/try.hpp"
-#include "storage/crc32c.hpp"
+#include "storage/checksum.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

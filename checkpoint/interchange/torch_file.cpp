@@ -5,9 +5,9 @@
 #include <map>
 #include <string_view>
 
+#include "checkpoint/interchange/pickle.hpp"
 #include "checkpoint/interchange/tensor_file.hpp"
 #include "checkpoint/interchange/tensor_type.hpp"
-#include "checkpoint/interchange/unpickle.hpp"
 #include "checkpoint/interchange/zip_reader.hpp"
 #include "common/try.hpp"
 

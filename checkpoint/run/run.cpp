@@ -16,7 +16,7 @@
 #include "common/check.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
-#include "storage/crc32c.hpp"
+#include "storage/checksum.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

@@ -1,6 +1,6 @@
 #include "checkpoint/run/start_patience.hpp"
 
-#include "common/backoff.hpp"
+#include "common/retry.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "checkpoint/format/sealed_json.hpp"
-#include "common/base64.hpp"
-#include "common/rfc3339.hpp"
+#include "common/text.hpp"
+#include "common/time_text.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::snapshot {

@@ -21,7 +21,7 @@
 #include "cli/checkpoints/cut_file_guard.hpp"
 #include "cli/checkpoints/listing.hpp"
 #include "cli/checkpoints/reading.hpp"
-#include "cli/text/table.hpp"
+#include "cli/text/output.hpp"
 #include "common/clock.hpp"
 #include "common/exit_codes.hpp"
 #include "common/try.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "cli/checkpoints/reading.hpp"
-#include "cli/text/output_format.hpp"
+#include "cli/text/output.hpp"
 #include "storage/store.hpp"
 
 /// The commands of `trainyard checkpoints`. Each prints its results on `out`, its notes and errors on `err`, and

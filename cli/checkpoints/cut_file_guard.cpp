@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "cli/text/table.hpp"
+#include "cli/text/output.hpp"
 
 namespace trainyard::cli {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/text/table.hpp"
-#include "common/rfc3339.hpp"
+#include "cli/text/output.hpp"
+#include "common/time_text.hpp"
 
 namespace trainyard::cli {
 namespace {

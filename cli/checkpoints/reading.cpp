@@ -7,7 +7,7 @@
 #include <ostream>
 #include <utility>
 
-#include "cli/text/table.hpp"
+#include "cli/text/output.hpp"
 #include "common/exit_codes.hpp"
 #include "common/try.hpp"
 #include "storage/uri.hpp"

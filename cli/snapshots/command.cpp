@@ -18,7 +18,7 @@
 #include "checkpoint/run/superseded.hpp"
 #include "checkpoint/snapshot/history.hpp"
 #include "cli/snapshots/files.hpp"
-#include "cli/text/table.hpp"
+#include "cli/text/output.hpp"
 #include "common/exit_codes.hpp"
 #include "common/try.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cli/checkpoints/reading.hpp"
-#include "cli/text/output_format.hpp"
+#include "cli/text/output.hpp"
 #include "storage/store.hpp"
 
 /// The commands of `trainyard snapshots`. Each returns the exit code: 0 done, 1 failed or damage found, 2 wrong usage.

@@ -7,7 +7,7 @@
 
 #include "api/metadata.hpp"
 #include "common/check.hpp"
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 
 namespace trainyard::control {
 namespace {

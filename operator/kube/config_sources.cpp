@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "api/validation/yaml.hpp"
-#include "common/base64.hpp"
+#include "common/text.hpp"
 #include "common/try.hpp"
 #include "operator/kube/exec_plugin.hpp"
 

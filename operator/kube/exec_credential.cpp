@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "api/field_reader.hpp"
-#include "common/base64.hpp"
-#include "common/rfc3339.hpp"
+#include "common/text.hpp"
+#include "common/time_text.hpp"
 
 namespace trainyard::kube {
 namespace {

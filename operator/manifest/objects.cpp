@@ -10,7 +10,6 @@
 
 #include "api/contract.hpp"
 #include "operator/manifest/containers.hpp"
-#include "operator/manifest/devices.hpp"
 #include "operator/manifest/names.hpp"
 #include "operator/manifest/pod_environment.hpp"
 #include "operator/manifest/request_token.hpp"

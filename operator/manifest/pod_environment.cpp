@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
-#include "operator/manifest/devices.hpp"
+#include "operator/manifest/containers.hpp"
 #include "operator/manifest/names.hpp"
 
 namespace trainyard::manifest {

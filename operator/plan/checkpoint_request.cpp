@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "api/contract.hpp"
-#include "api/request_id.hpp"
+#include "api/request.hpp"
 #include "operator/manifest/request_token.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/transition.hpp"

@@ -7,7 +7,6 @@
 
 #include "api/contract.hpp"
 #include "operator/manifest/containers.hpp"
-#include "operator/manifest/devices.hpp"
 #include "operator/manifest/names.hpp"
 #include "operator/plan/conditions.hpp"
 

@@ -3,8 +3,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "api/request_id.hpp"
-#include "common/rfc3339.hpp"
+#include "api/request.hpp"
+#include "common/time_text.hpp"
 #include "operator/plan/conditions.hpp"
 
 namespace trainyard::plan {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
-#include "common/rfc3339.hpp"
 #include "common/text.hpp"
+#include "common/time_text.hpp"
 #include "common/try.hpp"
 #include "operator/manifest/names.hpp"
 

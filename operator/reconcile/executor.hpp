@@ -9,7 +9,6 @@
 #include "operator/plan/plan.hpp"
 #include "operator/reconcile/memory.hpp"
 #include "operator/reconcile/observe.hpp"
-#include "operator/reconcile/reconciler_options.hpp"
 
 namespace trainyard::reconcile {
 

@@ -1,17 +1,29 @@
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "api/training_job.hpp"
 #include "operator/control/object_cache.hpp"
+#include "operator/manifest/cluster_traits.hpp"
+#include "operator/manifest/settings.hpp"
 #include "operator/plan/observed.hpp"
 #include "operator/plan/progress_report.hpp"
 #include "operator/reconcile/memory.hpp"
-#include "operator/reconcile/reconciler_options.hpp"
 #include "operator/resource/resources.hpp"
 
 namespace trainyard::reconcile {
+
+struct ReconcilerOptions {
+  manifest::ClusterTraits traits = manifest::kubernetes_traits();
+  manifest::Settings settings;
+  std::string instance = "trainyard-operator";  ///< reportingInstance of events: this process.
+  int pod_calls_at_once_max = 16;  ///< Concurrent requests about one job's pods: creates, deletes and gets.
+  /// Called for a job for which an object was created, even if the reconcile fails afterwards. Any thread.
+  std::function<void(const control::ObjectKey&)> on_creation;
+};
 
 /// The objects that the informers keep up to date. `nodes` and `mount_failures` stay empty where the operator may not
 /// read them.

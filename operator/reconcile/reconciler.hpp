@@ -10,7 +10,6 @@
 #include "operator/reconcile/executor.hpp"
 #include "operator/reconcile/memory.hpp"
 #include "operator/reconcile/observe.hpp"
-#include "operator/reconcile/reconciler_options.hpp"
 
 namespace trainyard::reconcile {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "api/training_job.hpp"
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 
 namespace trainyard::api {
 

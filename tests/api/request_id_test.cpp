@@ -1,4 +1,4 @@
-#include "api/request_id.hpp"
+#include "api/request.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/job_report.hpp"
+#include "cli/status.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/usage_errors.hpp"
+#include "cli/errors.hpp"
 
 #include <gtest/gtest.h>
 

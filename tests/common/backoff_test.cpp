@@ -1,4 +1,4 @@
-#include "common/backoff.hpp"
+#include "common/retry.hpp"
 
 #include <gtest/gtest.h>
 

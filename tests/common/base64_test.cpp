@@ -1,4 +1,4 @@
-#include "common/base64.hpp"
+#include "common/text.hpp"
 
 #include <gtest/gtest.h>
 

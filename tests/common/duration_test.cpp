@@ -1,4 +1,4 @@
-#include "common/duration.hpp"
+#include "common/time_text.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/outage.hpp"
+#include "common/retry.hpp"
 
 #include <gtest/gtest.h>
 

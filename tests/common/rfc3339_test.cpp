@@ -1,4 +1,4 @@
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 
 #include <gtest/gtest.h>
 

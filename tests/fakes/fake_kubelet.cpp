@@ -4,7 +4,7 @@
 
 #include "api/contract.hpp"
 #include "common/check.hpp"
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 
 namespace trainyard::fakes {
 namespace {

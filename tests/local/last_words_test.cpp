@@ -1,4 +1,4 @@
-#include "local/last_words.hpp"
+#include "local/log_files.hpp"
 
 #include <gtest/gtest.h>
 

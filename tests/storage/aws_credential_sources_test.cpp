@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 #include "tests/fakes/fault_proxy.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/storage/environment_table.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 #include "storage/azure_credentials.hpp"
 #include "tests/fakes/free_port.hpp"
 #include "tests/fakes/temporary_folder.hpp"

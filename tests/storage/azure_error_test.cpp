@@ -1,4 +1,4 @@
-#include "storage/azure_error.hpp"
+#include "storage/azure_protocol.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

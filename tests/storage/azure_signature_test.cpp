@@ -1,9 +1,9 @@
-#include "storage/azure_signature.hpp"
+#include "storage/azure_protocol.hpp"
 
 #include <gtest/gtest.h>
 
-#include "common/base64.hpp"
-#include "common/rfc3339.hpp"
+#include "common/text.hpp"
+#include "common/time_text.hpp"
 
 namespace trainyard::storage {
 namespace {

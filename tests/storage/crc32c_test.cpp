@@ -1,4 +1,4 @@
-#include "storage/crc32c.hpp"
+#include "storage/checksum.hpp"
 
 #include <gtest/gtest.h>
 

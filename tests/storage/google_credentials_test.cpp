@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 #include "storage/gcs_settings.hpp"
 #include "storage/google_credentials.hpp"
 #include "tests/fakes/free_port.hpp"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 #include "storage/aws_credential_sources.hpp"
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/fakes/temporary_folder.hpp"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 
 namespace trainyard::storage {
 namespace {

@@ -20,7 +20,6 @@
 #include "storage/file_store.hpp"
 #include "worker/checkpoint/host_state.hpp"
 #include "worker/checkpoint/staging.hpp"
-#include "worker/dist/failed_part.hpp"
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::checkpoint {

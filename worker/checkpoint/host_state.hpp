@@ -11,6 +11,13 @@
 
 namespace trainyard::checkpoint {
 
+/// `entry` as a HostEntry without bytes. ErrorKind::invalid for sparse and quantized tensors, which have no plain
+/// bytes, and for a shard of a scalar.
+[[nodiscard]] Result<HostEntry> describe(const Entry& entry);
+
+/// True when the tensor's values are bytes on the host, one after the other.
+[[nodiscard]] bool has_plain_bytes(const torch::Tensor& tensor);
+
 /// This rank's part of a state as contiguous bytes in host memory, into which a checkpoint is read. A tensor with
 /// contiguous bytes in host memory gives its own memory; another tensor gets a buffer.
 class HostState {

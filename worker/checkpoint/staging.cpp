@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "common/try.hpp"
-#include "worker/checkpoint/entry_info.hpp"
+#include "worker/checkpoint/host_state.hpp"
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::checkpoint {

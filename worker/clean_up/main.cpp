@@ -8,7 +8,7 @@
 #include "common/logging.hpp"
 #include "storage/store.hpp"
 #include "worker/clean_up/task.hpp"
-#include "worker/rank/termination_message.hpp"
+#include "worker/rank/end_report.hpp"
 
 namespace {
 

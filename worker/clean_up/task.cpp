@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "api/contract.hpp"
-#include "checkpoint/interchange/clean_up.hpp"
+#include "checkpoint/interchange/removal.hpp"
 #include "common/try.hpp"
-#include "worker/rank/number.hpp"
+#include "worker/rank/environment.hpp"
 
 namespace trainyard::clean_up {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "common/result.hpp"
 #include "worker/data/idx.hpp"
-#include "worker/data/part.hpp"
 
 namespace trainyard::data {
 

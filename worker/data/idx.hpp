@@ -10,6 +10,8 @@
 
 namespace trainyard::data {
 
+enum class Part { train, validation };
+
 /// The array in an IDX file of unsigned bytes (type 0x08), plain or gzip-compressed: uint8, with the file's
 /// `dimensions` dimensions. not_found: no such file. invalid: another format, type or number of dimensions. corrupt:
 /// shorter or longer than its header says. Source: "The IDX file format", yann.lecun.com/exdb/mnist.

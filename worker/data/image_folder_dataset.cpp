@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/data/decoded_size.hpp"
-#include "worker/data/load_picture.hpp"
+#include "worker/data/decode_image.hpp"
 
 namespace trainyard::data {
 namespace {

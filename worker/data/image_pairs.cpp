@@ -7,9 +7,9 @@
 
 #include "common/try.hpp"
 #include "common/word_hash.hpp"
+#include "worker/data/decode_image.hpp"
 #include "worker/data/image_geometry.hpp"
 #include "worker/data/list_folder.hpp"
-#include "worker/data/load_picture.hpp"
 
 namespace trainyard::data {
 namespace {

@@ -17,7 +17,6 @@
 #include "worker/data/image_folder_dataset.hpp"
 #include "worker/data/image_pairs.hpp"
 #include "worker/data/list_folder.hpp"
-#include "worker/data/part.hpp"
 #include "worker/data/safetensors_dataset.hpp"
 #include "worker/data/synthetic.hpp"
 #include "worker/data/token_dataset.hpp"

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "api/field_reader.hpp"
-#include "api/shown_value.hpp"
 #include "common/nearest_word.hpp"
 
 namespace trainyard {

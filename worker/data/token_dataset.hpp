@@ -10,7 +10,7 @@
 
 #include "common/result.hpp"
 #include "include/trainyard/data.hpp"
-#include "worker/data/random_access_file.hpp"
+#include "worker/data/read_file.hpp"
 
 namespace trainyard::data {
 

@@ -6,9 +6,22 @@
 
 #include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
-#include "worker/dist/gpu_driver.hpp"
 
 namespace trainyard::dist {
+
+/// The NVIDIA driver's answer about this process's GPUs.
+struct DriverAnswer {
+  bool is_present = false;   ///< True when there is a driver.
+  std::int64_t devices = 0;  ///< How many GPUs the driver shows, within CUDA_VISIBLE_DEVICES.
+  std::string trouble;       ///< Why the driver is missing or failed; empty when it answered.
+  /// CUDA_VISIBLE_DEVICES, which the driver reads itself: with an empty value, too, which hides all GPUs.
+  std::optional<std::string> visible_devices;
+  bool operator==(const DriverAnswer&) const = default;
+};
+
+/// Asks libcuda. Environment variables and device files are not used, because container runtimes give them different
+/// meanings. Without a driver the only cost is the dynamic linker's search.
+[[nodiscard]] DriverAnswer ask_gpu_driver();
 
 struct DeviceFacts {
   std::optional<std::int64_t> promised;  ///< contract::env_gpus_per_pod, where it is set.

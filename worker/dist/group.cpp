@@ -7,13 +7,11 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "common/try.hpp"
-#include "worker/dist/call_or_give_up.hpp"
 #include "worker/dist/device_choice.hpp"
-#include "worker/dist/failed_part.hpp"
 #include "worker/dist/gloo_communicator.hpp"
-#include "worker/dist/rendezvous_store.hpp"
-#include "worker/dist/roll_call.hpp"
+#include "worker/dist/rendezvous.hpp"
 #include "worker/dist/torch_error.hpp"
+#include "worker/dist/wait_or_fail.hpp"
 #include "worker/rank/tcp.hpp"
 
 namespace trainyard::dist {

@@ -11,7 +11,7 @@
 #include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
 #include "worker/dist/cuda_module.hpp"
-#include "worker/dist/deadlines.hpp"
+#include "worker/dist/process_settings.hpp"
 #include "worker/rank/group_environment.hpp"
 #include "worker/rank/rank_link.hpp"
 
@@ -45,7 +45,7 @@ struct Group {
 /// Waits for the other ranks of `environment` and connects to them. Reports the missing ranks meanwhile. `link` must
 /// outlive the group. Errors: invalid (the environment has no RANK), timeout (names the missing ranks), cancelled (the
 /// group is broken, or this rank was asked to stop), unavailable (a connection failed), conflict (some ranks have a
-/// CUDA device and others do not). Throws as torch does when this rank's device has failed (failed_part.hpp).
+/// CUDA device and others do not). Throws as torch does when this rank's device has failed (torch_error.hpp).
 [[nodiscard]] Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLink& link,
                                        const GroupOptions& options = {});
 

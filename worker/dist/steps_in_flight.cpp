@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "common/try.hpp"
-#include "worker/dist/failed_part.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/dist/watched_wait.hpp"

@@ -27,7 +27,7 @@ namespace trainyard::dist {
 /// The steps that this rank has queued on its device and that may not be done yet. The training thread queues at most a
 /// few steps ahead, so that the device never waits for the host and a failure is noticed soon. All functions but
 /// waits_for_others() are called by the training thread. They throw as torch does when this rank's device has failed,
-/// or a kernel of its program (failed_part.hpp). Their errors are those of wait_or_fail(), and come at any later call
+/// or a kernel of its program (torch_error.hpp). Their errors are those of wait_or_fail(), and come at any later call
 /// than the one that caused them. After an error the process should end by RankLink::exit.
 ///
 /// A thread of its own beats while the oldest step that is not done waits for other ranks: the training thread cannot

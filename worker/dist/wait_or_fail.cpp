@@ -1,12 +1,13 @@
 #include "worker/dist/wait_or_fail.hpp"
 
 #include <ATen/core/ivalue.h>
+#include <fmt/format.h>
 
 #include <condition_variable>
 #include <mutex>
 
+#include "common/clock.hpp"
 #include "common/try.hpp"
-#include "worker/dist/failed_part.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/dist/watched_wait.hpp"
 
@@ -78,6 +79,30 @@ Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, rank::Rank
     if (failed_part(error) != FailedPart::communication) throw;
     return lost_collective(what, message_of(error));
   }
+}
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How often the group's health is checked. The end of the call wakes the waiter at once.
+constexpr auto call_look_interval = 20ms;
+
+}  // namespace
+
+Result<void> wait_for_call(const std::function<bool(std::chrono::milliseconds)>& is_done_within,
+                           const rank::RankLink& link, std::chrono::milliseconds deadline, std::string_view what) {
+  const Instant start = std::chrono::steady_clock::now();
+  while (!is_done_within(call_look_interval)) {
+    if (const auto failure = link.group_failure())
+      return fail(ErrorKind::cancelled, fmt::format("{} was given up: {}", what, failure->message));
+    if (link.is_stop_requested()) return fail(ErrorKind::cancelled, fmt::format("asked to stop during {}", what));
+    if (std::chrono::steady_clock::now() - start >= deadline) {
+      return fail(ErrorKind::timeout, fmt::format("{} was not done after {} s", what,
+                                                  std::chrono::duration_cast<std::chrono::seconds>(deadline).count()));
+    }
+  }
+  return {};
 }
 
 }  // namespace trainyard::dist

@@ -3,9 +3,13 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <chrono>
+#include <exception>
 #include <functional>
+#include <future>
 #include <optional>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "common/result.hpp"
 #include "worker/rank/rank_link.hpp"
@@ -18,7 +22,7 @@ namespace trainyard::dist {
 /// caller may say in `waits_for_others` when to send them; without it they are sent all the time. After success the
 /// results may be read on the host (CPU) or used on the current stream (CUDA). `what` names the collective in messages.
 ///
-/// Throws as torch does when this rank's device has failed, or a kernel of its program (failed_part.hpp), and what
+/// Throws as torch does when this rank's device has failed, or a kernel of its program (torch_error.hpp), and what
 /// `waits_for_others` throws.
 ///
 /// Errors: cancelled when the launcher reports that the group is broken (with the launcher's message), unavailable when
@@ -28,5 +32,35 @@ namespace trainyard::dist {
 [[nodiscard]] Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, rank::RankLink& link,
                                         std::optional<std::chrono::milliseconds> deadline, std::string_view what,
                                         const std::function<bool()>& waits_for_others = {});
+
+/// Returns when `is_done_within`, which waits as long as it is told, returns true. Errors as call_or_give_up.
+[[nodiscard]] Result<void> wait_for_call(const std::function<bool(std::chrono::milliseconds)>& is_done_within,
+                                         const rank::RankLink& link, std::chrono::milliseconds deadline,
+                                         std::string_view what);
+
+/// The result of `call`, which runs on a thread of its own because it may block for ever. Throws what `call` throws.
+/// `what` names the call in messages.
+///
+/// Errors: cancelled when the group is broken or this rank was asked to stop, timeout after `deadline`. The call is
+/// then abandoned: its thread cannot be joined and may still run, so that `call` must own all that it uses, and the
+/// process should end by RankLink::exit.
+template <typename T>
+[[nodiscard]] Result<T> call_or_give_up(std::function<T()> call, const rank::RankLink& link,
+                                        std::chrono::milliseconds deadline, std::string_view what) {
+  std::promise<T> promise;
+  std::future<T> result = promise.get_future();
+  std::thread{[call = std::move(call), promise = std::move(promise)]() mutable {
+    try {
+      promise.set_value(call());
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  }}.detach();
+  const auto is_done_within = [&](std::chrono::milliseconds time) {
+    return result.wait_for(time) == std::future_status::ready;
+  };
+  if (const auto done = wait_for_call(is_done_within, link, deadline, what); !done) return tl::unexpected(done.error());
+  return result.get();
+}
 
 }  // namespace trainyard::dist

@@ -14,16 +14,15 @@
 #include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
-#include "common/wait_log_intervals.hpp"
 #include "worker/launcher/oom_counter.hpp"
 #include "worker/launcher/peer_link.hpp"
 #include "worker/launcher/poll_set.hpp"
 #include "worker/launcher/process.hpp"
 #include "worker/launcher/rank_process.hpp"
 #include "worker/launcher/status_server.hpp"
-#include "worker/rank/error_file.hpp"
+#include "worker/rank/end_report.hpp"
 #include "worker/rank/tcp.hpp"
-#include "worker/rank/termination_message.hpp"
+#include "worker/rank/waiting_text.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -252,7 +251,7 @@ class Launcher {
       }
       is_together_ = true;
     } else if (time >= next_wait_log_) {
-      next_wait_log_ = time + wait_log_interval;
+      next_wait_log_ = time + rank::wait_log_interval;
       logging::info("waiting for the group", {{"rank", options_.ranks.first_rank}, {"waitingFor", waiting_for}});
     }
   }
@@ -314,7 +313,7 @@ class Launcher {
   bool is_verdict_handled_ = false;
   bool is_together_ = false;
   bool is_stop_asked_ = false;
-  const Instant first_wait_log_ = now() + first_wait_log_after;
+  const Instant first_wait_log_ = now() + rank::first_wait_log_after;
   Instant next_wait_log_ = first_wait_log_;
   std::unique_ptr<StatusServer> status_;
 };

@@ -7,7 +7,7 @@
 
 #include "api/contract.hpp"
 #include "common/try.hpp"
-#include "worker/rank/number.hpp"
+#include "worker/rank/environment.hpp"
 
 namespace trainyard::launcher {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "common/result.hpp"
 #include "worker/launcher/checkpoint_desk.hpp"
-#include "worker/launcher/peer_settings.hpp"
+#include "worker/launcher/peer_group.hpp"
 #include "worker/launcher/supervisor.hpp"
 #include "worker/rank/environment.hpp"
 #include "worker/rank/group_environment.hpp"

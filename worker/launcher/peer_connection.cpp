@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "common/try.hpp"
-#include "worker/rank/error_text.hpp"
+#include "worker/rank/tcp.hpp"
 
 namespace trainyard::launcher {
 namespace {

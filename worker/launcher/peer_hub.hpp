@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "worker/launcher/peer_group.hpp"
-#include "worker/launcher/peer_settings.hpp"
 
 namespace trainyard::launcher {
 

@@ -5,7 +5,6 @@
 #include "common/clock.hpp"
 #include "common/result.hpp"
 #include "worker/launcher/peer_group.hpp"
-#include "worker/launcher/peer_settings.hpp"
 #include "worker/launcher/poll_set.hpp"
 #include "worker/rank/group_environment.hpp"
 

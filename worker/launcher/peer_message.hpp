@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "worker/launcher/group_failure.hpp"
+#include "worker/launcher/failure.hpp"
 
 /// The messages between launchers: one JSON object per frame. Rank 0's launcher is the hub, and the others connect to
 /// it.

@@ -6,9 +6,8 @@
 #include <variant>
 #include <vector>
 
-#include "common/backoff.hpp"
+#include "common/retry.hpp"
 #include "worker/launcher/peer_group.hpp"
-#include "worker/launcher/peer_settings.hpp"
 
 namespace trainyard::launcher {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "worker/rank/progress_json.hpp"
+#include "worker/rank/rank_message.hpp"
 
 namespace trainyard::launcher {
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,8 +17,12 @@
 namespace httplib {
 class Server;
 }
-
 namespace trainyard::launcher {
+
+/// Starts a thread that runs `listen` until the server is stopped. Returns once `is_running` is true, because stopping
+/// a server that does not run yet has no effect. ErrorKind::io when `listen` ends before that; a later failure is
+/// logged. What both functions refer to must outlive the thread.
+[[nodiscard]] Result<std::jthread> start_serving(std::function<bool()> listen, const std::function<bool()>& is_running);
 
 /// Serves /status and /metrics, and takes requests at /checkpoint, on threads of its own. One thread makes all calls;
 /// none of them waits for a client.

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "common/clock.hpp"
-#include "worker/launcher/death.hpp"
-#include "worker/launcher/group_failure.hpp"
+#include "worker/launcher/failure.hpp"
 #include "worker/rank/rank_message.hpp"
 
 namespace trainyard::launcher {

@@ -2,13 +2,34 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "api/training_spec.hpp"
+#include "common/result.hpp"
 #include "worker/logs/record.hpp"
+
+/// TensorBoard's event files: a row of records, each a protocol buffer `Event` with its length and checksums before and
+/// after it. Source: tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto and the TFRecord format.
 
 /// The bytes of each kind of log file. A file consists of parts, because an object store cannot append to an object:
 /// the last part is replaced by a longer one, and a full part is never touched again. Pure.
 namespace trainyard::logs {
+
+/// The record with which each event file begins: its format's version.
+[[nodiscard]] std::string event_file_version(Time time);
+
+/// The record that makes TensorBoard drop what earlier attempts wrote for the steps after `start.step`.
+[[nodiscard]] std::string event_of(const Start& start);
+
+/// One record with the values of `record`, as scalars of type float. A value over steps has the tag NAME, others
+/// "epoch/NAME" and "validation/NAME".
+[[nodiscard]] std::string event_of_values(const Record& record);
+
+/// One record with `image` as a PNG file, whose tag is the image's name. Errors: those of encode_png().
+[[nodiscard]] Result<std::string> event_of_image(const snapshot::UnencodedImage& image, Time time);
+
+/// `data` as one record of a TFRecord file.
+[[nodiscard]] std::string to_record(std::string_view data);
 
 /// Names one part. Names of one kind, sorted as texts, are in the order in which their parts were written, as far as
 /// the runs' clocks agree.

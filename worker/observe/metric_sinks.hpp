@@ -1,9 +1,21 @@
 #pragma once
 
+#include <torch/types.h>
+
+#include <string_view>
+
+#include "include/trainyard/metrics.hpp"
 #include "worker/observe/metric_sums.hpp"
-#include "worker/observe/metrics.hpp"
 
 namespace trainyard::observe {
+
+/// Takes the metrics that a module logs.
+class MetricSink {
+ public:
+  virtual ~MetricSink() = default;
+  /// Never waits for the device.
+  virtual void log(std::string_view name, const torch::Tensor& value, const LogOptions& options) = 0;
+};
 
 /// Takes a module's metrics while it trains, into the sums since the last log line, the sums of the epoch, or both.
 class TrainingMetrics final : public MetricSink {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
-#include "api/request_id.hpp"
+#include "api/request.hpp"
 #include "common/text.hpp"
 
 namespace trainyard::rank {

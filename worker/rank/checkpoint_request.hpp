@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "api/request_state.hpp"
+#include "api/request.hpp"
 #include "common/result.hpp"
 
 /// A request for a checkpoint while training runs: contract.hpp's POST /checkpoint.

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "common/result.hpp"
 
 /// The only door to the process's environment. Code that reads settings takes an `Environment`, so that tests can pass
 /// a table. operator/manifest/pod_environment.hpp says which variables a rank has.
@@ -22,5 +26,17 @@ inline constexpr std::string_view env_log_format = "TRAINYARD_LOG_FORMAT";
 /// The variable's value as it is, also where it is "": for variables that other libraries read, to which an empty one
 /// means something. Must not be used while another thread sets variables.
 [[nodiscard]] std::optional<std::string> exact_variable(std::string_view name);
+
+struct NumberRange {
+  std::int64_t min = 0;
+  std::int64_t max = std::numeric_limits<std::int64_t>::max();
+};
+
+/// The variable `name` as a whole number, or nothing where the variable is not set. ErrorKind::invalid names the
+/// variable when its value is not a whole number in `range`.
+[[nodiscard]] Result<std::optional<std::int64_t>> optional_number(const Environment& environment, std::string_view name,
+                                                                  NumberRange range);
+[[nodiscard]] Result<std::int64_t> number_or(const Environment& environment, std::string_view name, NumberRange range,
+                                             std::int64_t otherwise);
 
 }  // namespace trainyard::rank

@@ -6,8 +6,8 @@
 
 #include "api/contract.hpp"
 #include "common/try.hpp"
+#include "worker/rank/environment.hpp"
 #include "worker/rank/launch_environment.hpp"
-#include "worker/rank/number.hpp"
 
 namespace trainyard::rank {
 namespace {

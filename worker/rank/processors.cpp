@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "api/contract.hpp"
-#include "worker/rank/number.hpp"
+#include "worker/rank/environment.hpp"
 
 namespace trainyard::rank {
 namespace {

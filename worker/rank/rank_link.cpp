@@ -17,8 +17,8 @@
 #include "api/contract.hpp"
 #include "common/file_descriptor.hpp"
 #include "common/logging.hpp"
-#include "worker/rank/error_file.hpp"
-#include "worker/rank/number.hpp"
+#include "worker/rank/end_report.hpp"
+#include "worker/rank/environment.hpp"
 #include "worker/rank/rank_message.hpp"
 
 namespace trainyard::rank {

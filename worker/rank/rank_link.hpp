@@ -72,7 +72,7 @@ class RankLink {
 };
 
 /// The link to the launcher that TRAINYARD_RANK_LINK_FD names. Without a launcher (plain torchrun, a shell) the link
-/// only handles SIGTERM, and its exit() writes torchrun's error file (error_file.hpp).
+/// only handles SIGTERM, and its exit() writes torchrun's error file (end_report.hpp).
 [[nodiscard]] std::unique_ptr<RankLink> open_rank_link();
 
 }  // namespace trainyard::rank

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <string>
 #include <string_view>
 #include <variant>
@@ -9,6 +11,11 @@
 
 /// The messages over the socket pair between a rank process and its launcher: one JSON object per packet.
 namespace trainyard::rank {
+
+/// The fields of contract.hpp's /status for `progress`. Numbers that are not finite are written as null.
+[[nodiscard]] nlohmann::json to_json(const RankProgress& progress);
+/// Reads what to_json() wrote; null is read as not-a-number. Throws nlohmann::json::exception for anything else.
+[[nodiscard]] RankProgress progress_from(const nlohmann::json& object);
 
 /// File descriptor of the socket that the launcher passes to a rank.
 inline constexpr std::string_view env_rank_link = "TRAINYARD_RANK_LINK_FD";

@@ -14,7 +14,6 @@
 #include <memory>
 
 #include "common/try.hpp"
-#include "worker/rank/error_text.hpp"
 #include "worker/rank/group_environment.hpp"
 
 namespace trainyard::rank {

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,11 @@
 
 /// TCP sockets. Each of them is non-blocking and closed on exec.
 namespace trainyard::rank {
+
+/// The system's message for `error`, a value of errno.
+[[nodiscard]] inline std::string error_text(int error) {
+  return std::strerror(error);  // NOLINT(concurrency-mt-unsafe): thread-safe in glibc.
+}
 
 struct SocketAddress {
   sockaddr_storage storage{};

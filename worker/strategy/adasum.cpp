@@ -14,7 +14,6 @@
 
 #include "common/try.hpp"
 #include "include/trainyard/options.hpp"
-#include "worker/dist/failed_part.hpp"
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::strategy {

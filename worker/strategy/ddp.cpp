@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "common/try.hpp"
-#include "worker/dist/failed_part.hpp"
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::strategy {

@@ -11,12 +11,30 @@
 #include <vector>
 
 #include "checkpoint/group/communicator.hpp"
-#include "worker/strategy/flat_parameters.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/own_tensors.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::strategy {
+
+/// Copies of parameters as one tensor of one type, which ranks exchange while the parameters themselves are in use.
+class FlatParameters {
+ public:
+  /// Keeps `parameters`, which are on one device and must keep their storage. `type`: of the copies.
+  FlatParameters(const std::vector<torch::Tensor>& parameters, torch::ScalarType type);
+
+  /// Copies the parameters into flat().
+  void pack();
+  /// Copies flat() into the parameters.
+  void unpack();
+  /// One dimension, which keeps its storage.
+  [[nodiscard]] const torch::Tensor& flat() const { return flat_; }
+
+ private:
+  std::vector<torch::Tensor> parameters_;
+  std::vector<torch::Tensor> views_;  // of flat_, by parameter
+  torch::Tensor flat_;
+};
 
 /// The parts of a strategy whose ranks have parameters of their own. The communicator outlives the strategy.
 struct OwnModelParts {

@@ -7,8 +7,7 @@
 
 #include "common/check.hpp"
 #include "include/trainyard/options.hpp"
-#include "worker/strategy/adam_of_momenta.hpp"
-#include "worker/strategy/byte_mean.hpp"
+#include "worker/strategy/byte_grad.hpp"
 
 namespace trainyard::strategy {
 namespace {

@@ -9,9 +9,8 @@
 #include <numeric>
 #include <utility>
 
-#include "worker/dist/failed_part.hpp"
 #include "worker/dist/torch_error.hpp"
-#include "worker/strategy/exchange_failed.hpp"
+#include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::strategy {
 namespace {

@@ -15,7 +15,6 @@
 #include "worker/strategy/byte_grad.hpp"
 #include "worker/strategy/ddp.hpp"
 #include "worker/strategy/decentralized.hpp"
-#include "worker/strategy/low_precision_decentralized.hpp"
 #include "worker/strategy/power_sgd.hpp"
 #include "worker/strategy/q_adam.hpp"
 #include "worker/strategy/sharded.hpp"

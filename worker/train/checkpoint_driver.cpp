@@ -10,7 +10,7 @@
 #include "common/logging.hpp"
 #include "common/try.hpp"
 #include "include/trainyard/options.hpp"
-#include "worker/train/exception_end.hpp"
+#include "worker/train/ending.hpp"
 #include "worker/train/save_policy.hpp"
 
 namespace trainyard::train {

@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "api/contract.hpp"
-#include "worker/dist/failed_part.hpp"
+#include "include/trainyard/options.hpp"
+#include "worker/dist/torch_error.hpp"
+#include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -124,6 +128,69 @@ rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& 
 
 tl::unexpected<rank::RankEnd> end_rank(Stage stage, const Error& error) {
   return tl::unexpected(end_of(stage, error));
+}
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto culprit_look_interval = 20ms;
+constexpr int culprit_looks_max = 100;
+
+}  // namespace
+
+tl::unexpected<rank::RankEnd> lost(const rank::RankLink& link, Stage stage, const Error& error) {
+  const bool may_be_a_peer = stage == Stage::step || is_transient(error.kind) || error.kind == ErrorKind::cancelled;
+  if (!may_be_a_peer) return end_rank(stage, error);
+  // In a save a lost peer looks like a storage failure until the launchers have exchanged which rank died.
+  const bool is_storage = stage == Stage::checkpoint || stage == Stage::save;
+  for (int look = 0; is_storage && look < culprit_looks_max && !link.group_failure(); ++look) {
+    std::this_thread::sleep_for(culprit_look_interval);
+  }
+  if (auto failure = link.group_failure()) return tl::unexpected(*failure);
+  return end_rank(stage, error);
+}
+
+namespace {
+
+rank::RankEnd end_of_error(const std::exception& error, const std::string& device) {
+  if (dynamic_cast<const InvalidJob*>(&error) != nullptr)
+    return end_of(Stage::spec, {.kind = ErrorKind::invalid, .message = error.what(), .retry_after = {}});
+  if (const auto* failed = dynamic_cast<const strategy::ExchangeFailed*>(&error))
+    return end_of(Stage::step, failed->error());
+  const std::string message = dist::message_of(error);
+  switch (dist::failed_part(error)) {
+    case dist::FailedPart::device:
+      return {.exit_code = contract::exit_device,
+              .reason = "DeviceFailed",
+              .message = fmt::format("{} failed: {}", device, message),
+              .culprit = {}};
+    case dist::FailedPart::device_memory:
+      return {.exit_code = contract::exit_failure,
+              .reason = "DeviceOutOfMemory",
+              .message = fmt::format("{} has too little memory for this program: {}", device, message),
+              .culprit = {}};
+    case dist::FailedPart::communication:
+      return {.exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = message, .culprit = {}};
+    case dist::FailedPart::program:
+      break;
+  }
+  return {.exit_code = contract::exit_failure, .reason = "TrainingFailed", .message = message, .culprit = {}};
+}
+
+}  // namespace
+
+rank::RankEnd end_of_exception(const std::exception_ptr& thrown, const std::string& device) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    return end_of_error(error, device);
+  } catch (...) {
+    return {.exit_code = contract::exit_failure,
+            .reason = "TrainingFailed",
+            .message = "the program threw something that is no std::exception",
+            .culprit = {}};
+  }
 }
 
 }  // namespace trainyard::train

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <tl/expected.hpp>
+
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 
 #include "common/result.hpp"
 #include "worker/rank/rank_link.hpp"
@@ -62,5 +64,15 @@ struct NonFiniteStep {
 
 /// end_of() as an error to return.
 [[nodiscard]] tl::unexpected<rank::RankEnd> end_rank(Stage stage, const Error& error);
+
+/// How this rank ends after `error`. A lost rank may have caused the error: then the result is the launcher's report of
+/// that rank, for which it waits up to two seconds.
+[[nodiscard]] tl::unexpected<rank::RankEnd> lost(const rank::RankLink& link, Stage stage, const Error& error);
+
+/// The end of a rank whose training threw `thrown`, of whatever type: exit_do_not_restart for an InvalidJob,
+/// exit_device where its GPU or driver has failed, exit_peer_lost where the connection to another rank was lost, and
+/// exit_failure otherwise. `device` names the rank's device and node in the message. The caller checks
+/// RankLink::group_failure first, which takes precedence.
+[[nodiscard]] rank::RankEnd end_of_exception(const std::exception_ptr& thrown, const std::string& device);
 
 }  // namespace trainyard::train

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "include/trainyard/options.hpp"
-#include "worker/train/by_type.hpp"
+#include "worker/train/named_tensors.hpp"
 
 namespace trainyard::train {
 namespace {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "common/try.hpp"
-#include "worker/dist/failed_part.hpp"
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::train {

@@ -3,7 +3,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "worker/train/by_type.hpp"
+#include "worker/train/named_tensors.hpp"
 
 namespace trainyard::train {
 

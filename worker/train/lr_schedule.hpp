@@ -5,7 +5,7 @@
 
 #include "api/training_spec.hpp"
 #include "worker/observe/metric_sums.hpp"
-#include "worker/train/best_metric.hpp"
+#include "worker/train/watched_metric.hpp"
 
 namespace trainyard::train {
 

@@ -10,7 +10,7 @@
 
 #include "include/trainyard/options.hpp"
 #include "worker/observe/images.hpp"
-#include "worker/observe/metrics.hpp"
+#include "worker/observe/metric_sinks.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimizers.hpp"
 #include "worker/train/rank_context.hpp"

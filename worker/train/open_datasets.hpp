@@ -15,6 +15,9 @@
 
 namespace trainyard::train {
 
+/// invalid: a data set has more classes than the model tells apart. Nothing is checked where one of them does not say.
+[[nodiscard]] Result<void> check_classes(const Module& module, const Datasets& datasets);
+
 /// The S3 settings for data and weights, which are only read.
 [[nodiscard]] storage::S3Options read_options(const Job& job);
 

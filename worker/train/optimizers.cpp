@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "include/trainyard/options.hpp"
-#include "worker/strategy/adam_of_momenta.hpp"
+#include "worker/strategy/q_adam.hpp"
 #include "worker/train/foreach_optimizer.hpp"
 #include "worker/train/lamb.hpp"
 #include "worker/train/named_tensors.hpp"

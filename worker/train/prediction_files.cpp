@@ -12,7 +12,7 @@
 #include "checkpoint/format/safetensors.hpp"
 #include "common/try.hpp"
 #include "include/trainyard/options.hpp"
-#include "worker/checkpoint/entry_info.hpp"
+#include "worker/checkpoint/host_state.hpp"
 
 namespace trainyard::train {
 namespace {

@@ -11,9 +11,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "worker/dist/failed_part.hpp"
 #include "worker/dist/torch_error.hpp"
-#include "worker/strategy/exchange_failed.hpp"
+#include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::train {
 namespace {

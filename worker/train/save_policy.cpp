@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "common/backoff.hpp"
+#include "common/retry.hpp"
 
 namespace trainyard::train {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "api/contract.hpp"
 #include "common/logging.hpp"
+#include "worker/train/ending.hpp"
 #include "worker/train/log_fields.hpp"
-#include "worker/train/lost.hpp"
 #include "worker/train/save_policy.hpp"
 
 namespace trainyard::train {

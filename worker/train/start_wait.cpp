@@ -6,8 +6,8 @@
 
 #include "api/contract.hpp"
 #include "common/logging.hpp"
-#include "common/outage.hpp"
-#include "worker/rank/number.hpp"
+#include "common/retry.hpp"
+#include "worker/rank/environment.hpp"
 
 namespace trainyard::train {
 namespace {

@@ -25,7 +25,6 @@
 #include "worker/train/ema.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/log_files.hpp"
-#include "worker/train/lost.hpp"
 #include "worker/train/lr_schedule.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimization_step.hpp"

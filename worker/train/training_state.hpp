@@ -9,11 +9,10 @@
 #include "include/trainyard/module.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/observe/metric_sums.hpp"
-#include "worker/train/best_metric.hpp"
-#include "worker/train/early_stopping.hpp"
 #include "worker/train/lr_schedule.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/schedule.hpp"
+#include "worker/train/watched_metric.hpp"
 
 namespace trainyard::train {
 

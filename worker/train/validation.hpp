@@ -12,12 +12,11 @@
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
 #include "worker/observe/metric_sums.hpp"
-#include "worker/train/best_metric.hpp"
-#include "worker/train/early_stopping.hpp"
 #include "worker/train/ema.hpp"
 #include "worker/train/evaluate.hpp"
 #include "worker/train/lr_schedule.hpp"
 #include "worker/train/training_state.hpp"
+#include "worker/train/watched_metric.hpp"
 
 namespace trainyard::train {
 

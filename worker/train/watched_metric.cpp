@@ -3,12 +3,24 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "include/trainyard/options.hpp"
 
 namespace trainyard::train {
+
+std::optional<BestValue> better_value(const api::KeepBestSpec& spec, const observe::MetricValues& values,
+                                      const std::optional<BestValue>& best) {
+  const auto found = values.find(spec.metric);
+  if (found == values.end() || !std::isfinite(found->second)) return std::nullopt;
+  const BestValue candidate{.metric = spec.metric, .mode = spec.mode, .value = found->second};
+  if (!best || best->metric != spec.metric || best->mode != spec.mode) return candidate;
+  const bool is_better =
+      spec.mode == api::BestMode::max ? candidate.value > best->value : candidate.value < best->value;
+  return is_better ? std::optional{candidate} : std::nullopt;
+}
 
 double watched_metric(const observe::MetricValues& values, std::string_view name, std::string_view field) {
   if (const auto found = values.find(std::string{name}); found != values.end()) return found->second;
@@ -31,6 +43,40 @@ void check_watches_nothing(const api::TrainingSpec& training) {
   if (training.lr_schedule.name == api::LrScheduleName::plateau)
     (void)watched_metric({}, training.lr_schedule.metric, lr_metric_field);
   if (training.early_stopping) (void)watched_metric({}, training.early_stopping->metric, stopping_metric_field);
+}
+
+namespace {
+
+bool is_improvement(const api::EarlyStoppingSpec& spec, double value, const std::optional<BestValue>& best) {
+  if (!std::isfinite(value)) return false;
+  if (!best) return true;
+  return spec.mode == api::BestMode::min ? value < best->value - spec.min_delta : value > best->value + spec.min_delta;
+}
+
+bool is_of(const api::EarlyStoppingSpec& spec, const BestValue& best) {
+  return best.metric == spec.metric && best.mode == spec.mode;
+}
+
+}  // namespace
+
+StoppingState after_validation(const api::EarlyStoppingSpec& spec, const StoppingState& state,
+                               const observe::MetricValues& values) {
+  const double value = watched_metric(values, spec.metric, stopping_metric_field);
+  StoppingState next = state;
+  if (next.best && !is_of(spec, *next.best)) next = {};
+  if (is_improvement(spec, value, next.best))
+    return {.best = BestValue{.metric = spec.metric, .mode = spec.mode, .value = value}, .bad_count = 0};
+  ++next.bad_count;
+  return next;
+}
+
+std::optional<std::string> reason_to_stop(const std::optional<api::EarlyStoppingSpec>& spec,
+                                          const StoppingState& state) {
+  if (!spec || state.bad_count < spec->patience || (state.best && !is_of(*spec, *state.best))) return std::nullopt;
+  if (!state.best)
+    return fmt::format("stopped early: {} was not finite in {} validations", spec->metric, state.bad_count);
+  return fmt::format("stopped early: {} was no better than {:.6g} in {} validations", spec->metric, state.best->value,
+                     state.bad_count);
 }
 
 }  // namespace trainyard::train

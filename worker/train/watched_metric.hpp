@@ -1,11 +1,28 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "api/training_spec.hpp"
 #include "worker/observe/metric_sums.hpp"
 
 namespace trainyard::train {
+
+/// The best value of a metric in all validations of a training so far.
+struct BestValue {
+  std::string metric;
+  api::BestMode mode = api::BestMode::max;
+  double value = 0.0;
+  bool operator==(const BestValue&) const = default;
+};
+
+/// The value of `spec`'s metric in a validation's `values`, if it is better than `best`. Nothing when the value is not
+/// better, missing or not finite. A `best` of another metric or mode is ignored. Pure: ranks with equal values decide
+/// alike.
+[[nodiscard]] std::optional<BestValue> better_value(const api::KeepBestSpec& spec, const observe::MetricValues& values,
+                                                    const std::optional<BestValue>& best);
 
 // The fields of a job that name a metric of its validation.
 inline constexpr std::string_view lr_metric_field = "training.lrSchedule.metric";
@@ -20,5 +37,21 @@ inline constexpr std::string_view stopping_metric_field = "training.earlyStoppin
 
 /// Throws InvalidJob when `training`, which has no validation, decides by a metric of one.
 void check_watches_nothing(const api::TrainingSpec& training);
+
+/// The validations so far, as early stopping needs them. A checkpoint holds it.
+struct StoppingState {
+  std::optional<BestValue> best{};
+  std::int64_t bad_count = 0;  ///< Validations since the best one.
+  bool operator==(const StoppingState&) const = default;
+};
+
+/// The state after a validation that gave `values`. Pure. Throws InvalidJob, with the metrics that there are, when
+/// `spec`'s metric is not among `values`. A value that is not finite is no better than any.
+[[nodiscard]] StoppingState after_validation(const api::EarlyStoppingSpec& spec, const StoppingState& state,
+                                             const observe::MetricValues& values);
+
+/// Why the training ends now, as the end of a sentence; nothing while it goes on. Pure.
+[[nodiscard]] std::optional<std::string> reason_to_stop(const std::optional<api::EarlyStoppingSpec>& spec,
+                                                        const StoppingState& state);
 
 }  // namespace trainyard::train

@@ -14,7 +14,6 @@
 
 #include "api/training_job.hpp"
 #include "api/validation/cel_syntax.hpp"
-#include "api/validation/embedded_crd.hpp"
 #include "api/validation/schema.hpp"
 #include "api/validation/yaml.hpp"
 #include "tests/api/full_status.hpp"

@@ -1,4 +1,4 @@
-#include "checkpoint/interchange/clean_up.hpp"
+#include "checkpoint/interchange/removal.hpp"
 
 #include <gmock/gmock.h>
 

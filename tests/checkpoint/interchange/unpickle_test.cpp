@@ -1,9 +1,8 @@
-#include "checkpoint/interchange/unpickle.hpp"
+#include "checkpoint/interchange/pickle.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/interchange/pickle.hpp"
 #include "tests/checkpoint/interchange/test_pickle.hpp"
 
 namespace trainyard::checkpoint {

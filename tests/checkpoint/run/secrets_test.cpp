@@ -14,8 +14,8 @@
 #include "tests/checkpoint/run/test_run.hpp"
 #include "tests/fakes/fault_proxy.hpp"
 #include "tests/storage/s3_fixture.hpp"
-#include "worker/rank/progress_json.hpp"
-#include "worker/rank/termination_message.hpp"
+#include "worker/rank/end_report.hpp"
+#include "worker/rank/rank_message.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/validation/yaml.hpp"
-#include "cli/text/output_format.hpp"
+#include "cli/text/output.hpp"
 
 namespace trainyard::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/text/table.hpp"
+#include "cli/text/output.hpp"
 
 #include <gtest/gtest.h>
 

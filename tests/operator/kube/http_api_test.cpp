@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-#include "common/base64.hpp"
+#include "common/text.hpp"
 #include "operator/kube/config_sources.hpp"
 #include "operator/kube/exec_plugin.hpp"
 #include "tests/fakes/scripted_api_server.hpp"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 #include "tests/operator/reconcile/reconciler_fixture.hpp"
 
 namespace trainyard::reconcile {

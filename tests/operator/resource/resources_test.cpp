@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "common/rfc3339.hpp"
+#include "common/time_text.hpp"
 #include "operator/resource/resources.hpp"
 
 namespace trainyard::resource {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "tests/worker/data/pictures.hpp"
-#include "worker/data/decode_png.hpp"
 
 namespace trainyard::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/dist/call_or_give_up.hpp"
+#include "worker/dist/wait_or_fail.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/dist/deadlines.hpp"
+#include "worker/dist/process_settings.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/dist/failed_part.hpp"
+#include "worker/dist/torch_error.hpp"
 
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/dist/rendezvous_store.hpp"
+#include "worker/dist/rendezvous.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "tests/worker/fakes/fake_rank_link.hpp"
-#include "worker/dist/roll_call.hpp"
 
 namespace trainyard::dist {
 namespace {

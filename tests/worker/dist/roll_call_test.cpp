@@ -1,4 +1,4 @@
-#include "worker/dist/roll_call.hpp"
+#include "worker/dist/rendezvous.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/launcher/death.hpp"
+#include "worker/launcher/failure.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include "api/contract.hpp"
 #include "tests/worker/rank/environment_table.hpp"
 #include "worker/launcher/status_document.hpp"
-#include "worker/rank/termination_message.hpp"
+#include "worker/rank/end_report.hpp"
 
 namespace trainyard::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/launcher/serving.hpp"
+#include "worker/launcher/status_server.hpp"
 
 #include <gtest/gtest.h>
 

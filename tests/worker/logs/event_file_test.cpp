@@ -1,4 +1,4 @@
-#include "worker/logs/event_file.hpp"
+#include "worker/logs/file_format.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

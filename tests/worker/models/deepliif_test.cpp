@@ -17,7 +17,7 @@
 #include "tests/worker/models/filled_parameters.hpp"
 #include "tests/worker/train/training_run.hpp"
 #include "worker/observe/images.hpp"
-#include "worker/observe/metrics.hpp"
+#include "worker/observe/metric_sinks.hpp"
 
 namespace trainyard::models {
 namespace {

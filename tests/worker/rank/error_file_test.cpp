@@ -1,4 +1,4 @@
-#include "worker/rank/error_file.hpp"
+#include "worker/rank/end_report.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/rank/host_list.hpp"
+#include "worker/rank/launch_environment.hpp"
 
 #include <gtest/gtest.h>
 

@@ -18,7 +18,6 @@
 #include "tests/worker/strategy/train_by_ddp.hpp"
 #include "worker/strategy/byte_grad.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
-#include "worker/strategy/min_max_uint8.hpp"
 #include "worker/strategy/power_sgd.hpp"
 
 namespace trainyard::strategy {

@@ -21,8 +21,7 @@
 #include "tests/worker/fakes/broken_group.hpp"
 #include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
-#include "worker/strategy/low_precision_decentralized.hpp"
-#include "worker/strategy/min_max_uint8.hpp"
+#include "worker/strategy/byte_grad.hpp"
 #include "worker/train/optimizers.hpp"
 
 namespace trainyard::strategy {

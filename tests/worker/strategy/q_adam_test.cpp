@@ -13,8 +13,8 @@
 #include "include/trainyard/options.hpp"
 #include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
+#include "worker/strategy/byte_grad.hpp"
 #include "worker/strategy/ddp.hpp"
-#include "worker/strategy/min_max_uint8.hpp"
 #include "worker/strategy/q_adam.hpp"
 #include "worker/train/optimizers.hpp"
 

@@ -1,4 +1,4 @@
-#include "worker/train/best_metric.hpp"
+#include "worker/train/watched_metric.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/train/check_classes.hpp"
+#include "worker/train/open_datasets.hpp"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

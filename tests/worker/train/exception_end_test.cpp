@@ -1,4 +1,4 @@
-#include "worker/train/exception_end.hpp"
+#include "worker/train/ending.hpp"
 
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,7 @@
 
 #include "api/contract.hpp"
 #include "include/trainyard/options.hpp"
-#include "worker/strategy/exchange_failed.hpp"
-#include "worker/train/ending.hpp"
+#include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::train {
 namespace {

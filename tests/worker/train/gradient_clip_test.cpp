@@ -1,4 +1,4 @@
-#include "worker/train/gradient_clip.hpp"
+#include "worker/train/optimization_step.hpp"
 
 #include <gtest/gtest.h>
 #include <torch/nn/utils/clip_grad.h>

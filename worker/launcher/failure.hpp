@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "worker/rank/rank_link.hpp"
+
+namespace trainyard::launcher {
+
+/// The first failure, which broke the group. Every launcher gets an equal copy. No rank::RankEnd: `exit_code` is the
+/// culprit's, and a rank that exited with the code of another rank's failure would be charged with it. Each launcher
+/// makes the RankEnd of its own ranks from the copy.
+struct GroupFailure {
+  std::optional<std::int64_t> culprit;  ///< Global rank that failed, where it is known.
+  int exit_code = 0;                    ///< Exit code of the culprit; without a culprit, that of every rank.
+  std::string reason;                   ///< One CamelCase word.
+  std::string message;                  ///< A sentence that names the culprit.
+  bool operator==(const GroupFailure&) const = default;
+};
+
+/// How a rank ends because of another rank's failure: with exit_peer_lost, or, where the failure has no culprit
+/// (rendezvous), with the failure's own exit code.
+[[nodiscard]] rank::RankEnd end_of_others(const GroupFailure& failure);
+
+/// How a process ended, as the kernel reports it.
+struct Death {
+  int exit_code = 0;  ///< Meaningful when no signal ended the process.
+  int signal = 0;     ///< The signal that ended the process; 0: it exited.
+  bool is_out_of_memory = false;
+  bool operator==(const Death&) const = default;
+};
+
+/// Converts the status of waitpid.
+[[nodiscard]] Death death_of(int wait_status);
+
+/// The exit code that a shell would report: the process's own, or 128 + the signal.
+[[nodiscard]] int exit_code_of(const Death& death);
+
+/// The death of `rank` as a failure of the group. `said`: the RankEnd that the rank sent. It is used only when the rank
+/// exited with that exit code.
+[[nodiscard]] GroupFailure failure_of(std::int64_t rank, const Death& death, const std::optional<rank::RankEnd>& said);
+
+}  // namespace trainyard::launcher
