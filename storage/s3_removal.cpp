@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "storage/s3_error.hpp"
+#include "storage/s3_client.hpp"
 #include "storage/server_error.hpp"
 #include "storage/xml.hpp"
 

@@ -11,7 +11,7 @@
 #include "common/text.hpp"
 #include "common/try.hpp"
 #include "storage/checksum.hpp"
-#include "storage/s3_error.hpp"
+#include "storage/s3_client.hpp"
 #include "storage/xml.hpp"
 
 namespace trainyard::storage {

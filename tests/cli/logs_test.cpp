@@ -15,7 +15,7 @@ namespace {
 
 using api::Phase;
 
-struct Row {
+struct LogsCase {
   std::string_view name;
   Phase phase;
   std::int64_t attempt;
@@ -26,7 +26,7 @@ struct Row {
 };
 
 TEST(NextLogAction, FollowsAJobAcrossItsAttemptsToItsRest) {
-  const std::vector<Row> table{
+  const std::vector<LogsCase> table{
       {"no pods yet", Phase::pending, 0, {}, 0, false, LogAction::end},
       {"no pods yet, followed", Phase::pending, 0, {}, 0, true, LogAction::wait},
       {"refused before its first pod, followed", Phase::failed, 0, {}, 0, true, LogAction::end},
@@ -41,7 +41,7 @@ TEST(NextLogAction, FollowsAJobAcrossItsAttemptsToItsRest) {
       {"an attempt of its own", Phase::running, 3, 1, 0, true, LogAction::print},
       {"an attempt of its own, printed", Phase::running, 3, 1, 1, true, LogAction::end},
   };
-  for (const Row& row : table) {
+  for (const LogsCase& row : table) {
     api::TrainingJobStatus status;
     status.phase = row.phase;
     status.attempt = row.attempt;

@@ -1,4 +1,4 @@
-#include "storage/s3_error.hpp"
+#include "storage/s3_client.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,7 +13,6 @@
 #include "include/trainyard/module.hpp"
 #include "worker/observe/images.hpp"
 #include "worker/observe/metric_sinks.hpp"
-#include "worker/observe/speed_meter.hpp"
 #include "worker/observe/step_times.hpp"
 #include "worker/rank/rank_link.hpp"
 #include "worker/train/log_files.hpp"

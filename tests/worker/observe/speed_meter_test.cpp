@@ -1,4 +1,4 @@
-#include "worker/observe/speed_meter.hpp"
+#include "worker/observe/step_times.hpp"
 
 #include <gtest/gtest.h>
 
