@@ -1,23 +1,22 @@
 #include "storage/checksum.hpp"
 
-#include <arm_acle.h>
-#include <asm/hwcap.h>
 #include <fmt/format.h>
-#include <nmmintrin.h>
 #include <openssl/evp.h>
-#include <sys/auxv.h>
 
 #include <array>
 #include <cstring>
 #include <memory>
-
-#include "common/text.hpp"
-
 #if defined(__x86_64__)
+#include <nmmintrin.h>
 #define TRAINYARD_CRC_TARGET __attribute__((target("sse4.2")))
 #elif defined(__aarch64__)
+#include <arm_acle.h>
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #define TRAINYARD_CRC_TARGET __attribute__((target("+crc")))
 #endif
+
+#include "common/text.hpp"
 
 namespace trainyard::storage {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
-#include "worker/observe/metric_sinks.hpp"
+#include "include/trainyard/metrics.hpp"
 
 namespace trainyard::observe {
 
