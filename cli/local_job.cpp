@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "api/training_job.hpp"
+#include "api/validation/validate.hpp"
 #include "cli/uri_fields.hpp"
 #include "common/try.hpp"
 #include "operator/manifest/containers.hpp"
@@ -18,8 +19,9 @@ namespace {
 
 using nlohmann::json;
 
-void drop_gpus(json& spec) {
-  spec["gpusPerPod"] = 0;
+/// Sets gpusPerPod, and leaves out the GPUs that containers ask for, which would have to be as many.
+void set_gpus(json& spec, std::int64_t per_pod) {
+  spec["gpusPerPod"] = per_pod;
   const auto containers = "/template/spec/containers"_json_pointer;
   if (!spec.contains(containers)) return;
   for (json& container : spec[containers]) {
@@ -38,7 +40,7 @@ Result<void> fit_gpus(json& spec, const std::vector<std::string>& gpus, std::vec
   if (gpus.empty()) {
     notes.push_back(
         fmt::format("This machine has no GPU: gpusPerPod is 0 instead of {}, and training runs on the CPU.", per_pod));
-    drop_gpus(spec);
+    set_gpus(spec, 0);
     return {};
   }
   if (per_pod * replicas > static_cast<std::int64_t>(gpus.size())) {
@@ -97,8 +99,27 @@ std::int64_t rank_count_of(const json& job) {
 json with_one_rank_per_pod(json job, std::int64_t rank_count) {
   json& spec = job.at("spec");
   spec["replicas"] = rank_count;
-  drop_gpus(spec);
+  set_gpus(spec, 0);
   return job;
+}
+
+Result<LocalJob> with_devices(json job, std::int64_t rank_count, bool has_gpus) {
+  json& spec = job.at("spec");
+  const std::int64_t replicas = spec.value("replicas", std::int64_t{1});
+  const std::int64_t per_pod = spec.value("gpusPerPod", std::int64_t{1});
+  const std::int64_t devices_per_rank = has_gpus ? 1 : 0;
+  spec["replicas"] = rank_count;
+  set_gpus(spec, devices_per_rank);
+  // Some strategies ask for a number of ranks.
+  if (const auto violations = api::validate_training_job(job); !violations.empty())
+    return fail(ErrorKind::invalid, fmt::format("with {} ranks: {}", rank_count, api::to_string(violations.front())));
+  LocalJob changed{.object = std::move(job), .notes = {}};
+  if (replicas != rank_count || per_pod != devices_per_rank) {
+    changed.notes.push_back(
+        fmt::format("--devices: {} rank{}, {}, in place of spec.replicas {} and spec.gpusPerPod {}.", rank_count,
+                    rank_count == 1 ? "" : "s", has_gpus ? "each with a GPU" : "on the CPU", replicas, per_pod));
+  }
+  return changed;
 }
 
 Result<void> check_can_run(const json& job, const local::ProcessKubeletOptions& options) {

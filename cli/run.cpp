@@ -86,7 +86,23 @@ struct Machine {
   ClaimFolders claims;
   std::vector<Host> hosts;                 ///< Empty: all ranks run on this machine.
   std::optional<std::int64_t> rank_count;  ///< RunOptions::rank_count.
+  /// The ranks of each job, one for each device of RunOptions::devices. Empty: as many as the job asks for.
+  std::optional<std::int64_t> device_count;
 };
+
+/// Leaves `machine` the devices that `text` chooses. Without GPUs a number of devices is one of processes on the CPU.
+Result<void> choose_devices(const std::string& text, Machine& machine) {
+  if (text.empty()) return {};
+  const auto choice = TRY(local::parse_devices(text));
+  std::vector<std::string>& gpus = *machine.kubelet.gpus;
+  if (gpus.empty() && choice.kind == local::DeviceChoice::Kind::first) {
+    machine.device_count = choice.count;
+    return {};
+  }
+  gpus = TRY(local::choose_gpus(choice, gpus));
+  machine.device_count = static_cast<std::int64_t>(gpus.size());
+  return {};
+}
 
 /// Lets the kubelet run rank i at seats[i].
 Result<void> use_seats(local::ProcessKubeletOptions& kubelet, std::vector<local::RankSeat> seats,
@@ -118,6 +134,7 @@ Result<Machine> describe_machine(const RunOptions& options) {
   machine.kubelet.worker_program = find_worker(options.worker);
   machine.kubelet.gpus = local::find_gpus(environment_of("CUDA_VISIBLE_DEVICES"));
   machine.rank_count = options.rank_count;
+  if (auto chosen = choose_devices(options.devices, machine); !chosen) return fail("--devices", chosen.error());
   return machine;
 }
 
@@ -155,9 +172,12 @@ Result<std::vector<local::RankSeat>> seats_of(const json& job, const Machine& ma
 Result<Preparation> prepare(const Document& document, const Machine& machine, const std::vector<local::RankSeat>& seats,
                             const fs::path& checkpoints) {
   TRY(check_claims(document.object, machine.claims));
-  const json object =
-      seats.empty() ? document.object : with_one_rank_per_pod(document.object, static_cast<std::int64_t>(seats.size()));
-  auto job = TRY(adapt_to_machine(object, machine.claims, *machine.kubelet.gpus, checkpoints.string()));
+  LocalJob asked{.object = document.object, .notes = {}};
+  if (!seats.empty()) asked.object = with_one_rank_per_pod(document.object, static_cast<std::int64_t>(seats.size()));
+  if (machine.device_count)
+    asked = TRY(with_devices(document.object, *machine.device_count, !machine.kubelet.gpus->empty()));
+  auto job = TRY(adapt_to_machine(asked.object, machine.claims, *machine.kubelet.gpus, checkpoints.string()));
+  job.notes.insert(job.notes.begin(), asked.notes.begin(), asked.notes.end());
   if (!std::ranges::none_of(seats, &local::RankSeat::is_remote)) add_note_on_files(job);
   TRY(check_can_run(job.object, machine.kubelet));
   auto new_folders = TRY(missing_folders(document.object, job.object, machine.claims));

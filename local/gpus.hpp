@@ -1,10 +1,12 @@
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "common/result.hpp"
 
 namespace trainyard::local {
 
@@ -12,6 +14,23 @@ namespace trainyard::local {
 /// set, else one for each nvidia<N> in `device_folder`.
 [[nodiscard]] std::vector<std::string> find_gpus(const std::optional<std::string>& visible_devices,
                                                  std::string_view device_folder = "/dev");
+
+/// The devices that a user asks for, in the words of PyTorch Lightning's `devices`.
+struct DeviceChoice {
+  enum class Kind { all, first, listed };
+  Kind kind = Kind::all;
+  std::int64_t count = 0;               ///< first: so many, at least 1.
+  std::vector<std::int64_t> indices{};  ///< listed: their numbers, each once.
+  bool operator==(const DeviceChoice&) const = default;
+};
+
+/// Reads `3` (the first three), `-1` (all), `[1, 3]` or `1, 3` (these two), and `1,` (number 1 alone). Pure.
+/// ErrorKind::invalid says what is wrong with any other text.
+[[nodiscard]] Result<DeviceChoice> parse_devices(std::string_view text);
+
+/// Those of `gpus` that `choice` asks for. Pure. ErrorKind::invalid names what is asked for and what there is.
+[[nodiscard]] Result<std::vector<std::string>> choose_gpus(const DeviceChoice& choice,
+                                                           const std::vector<std::string>& gpus);
 
 /// `gpus` without `taken`. Each name in `taken` removes one equal name: a name that occurs twice is two GPUs.
 [[nodiscard]] std::vector<std::string> without_taken(std::vector<std::string> gpus,

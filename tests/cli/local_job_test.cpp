@@ -59,6 +59,43 @@ TEST(AdaptToMachine, TrainingWithoutCheckpointsKeepsThemInTheRunsFolder) {
   EXPECT_FALSE(adapt_to_machine(foreign, {}, {}, "/c")->object["spec"].contains("checkpoint"));
 }
 
+TEST(WithDevices, GivesEachRankADeviceAndSaysWhatItReplaces) {
+  json job = a_job(training);
+  job["spec"]["replicas"] = 2;
+  job["spec"]["gpusPerPod"] = 4;
+  const auto gpus = with_devices(job, 3, true);
+  EXPECT_EQ(gpus->object["spec"]["replicas"], 3);
+  EXPECT_EQ(gpus->object["spec"]["gpusPerPod"], 1);
+  EXPECT_THAT(
+      gpus->notes,
+      testing::ElementsAre("--devices: 3 ranks, each with a GPU, in place of spec.replicas 2 and spec.gpusPerPod 4."));
+  const auto processes = with_devices(job, 1, false);
+  EXPECT_EQ(processes->object["spec"]["replicas"], 1);
+  EXPECT_EQ(processes->object["spec"]["gpusPerPod"], 0);
+  EXPECT_THAT(
+      processes->notes,
+      testing::ElementsAre("--devices: 1 rank, on the CPU, in place of spec.replicas 2 and spec.gpusPerPod 4."));
+  job["spec"]["gpusPerPod"] = 1;
+  EXPECT_THAT(with_devices(job, 2, true)->notes, testing::IsEmpty()) << "that is what the job asks for";
+}
+
+TEST(WithDevices, LeavesOutTheGpusThatAContainerAsksFor) {
+  const json job = a_job(R"({"gpusPerPod": 2, "template": {"spec": {"containers": [{"name": "worker", "image": "i",
+      "command": ["x"], "resources": {"limits": {"nvidia.com/gpu": 2, "cpu": 1}}}]}}})");
+  const auto changed = with_devices(job, 4, true);
+  ASSERT_TRUE(changed) << changed.error().message;
+  EXPECT_EQ(changed->object["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"], (json{{"cpu", 1}}));
+}
+
+TEST(WithDevices, RefusesANumberOfRanksThatTheStrategyCannotHave) {
+  json job = a_job(training);
+  job["spec"]["training"]["strategy"] = {{"name", "horovod"}, {"op", "adasum"}};
+  ASSERT_TRUE(with_devices(job, 4, false)) << with_devices(job, 4, false).error().message;
+  const auto refused = with_devices(job, 3, false);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("with 3 ranks: spec.training.strategy.op: is adasum"));
+}
+
 TEST(AdaptToMachine, RunsASuspendedJobAndSaysSo) {
   json job = a_job(training);
   job["spec"]["suspend"] = true;

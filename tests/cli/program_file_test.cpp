@@ -45,6 +45,39 @@ spec: {training: {model: {name: fashion_cnn}, data: {format: synthetic}}}
                 ": document 3 (TrainingJob two): apiVersion: must be trainyard.dev/v1alpha1, got trainyard.dev/v1\n"));
 }
 
+TEST_F(ProgramTest, RunStartsARankForEachDeviceThatIsAskedFor) {
+  const std::string file = folder_.write("job.yaml", R"(apiVersion: trainyard.dev/v1alpha1
+kind: TrainingJob
+metadata: {name: devices}
+spec:
+  replicas: 2
+  gpusPerPod: 0
+  template: {spec: {containers: [{name: worker, image: none, command: [sh, -c, "echo rank $RANK of $WORLD_SIZE"]}]}}
+)");
+  const std::string runs = folder_.file("runs").string();
+  const Outcome outcome = run({"run", file, "--dir", runs, "--devices", "3"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              HasSubstr("--devices: 3 ranks, on the CPU, in place of spec.replicas 2 and spec.gpusPerPod 0.\n"));
+  EXPECT_THAT(text_of(runs + "/logs/latest/attempt-1/rank-2.log"), "rank 2 of 3\n");
+}
+
+TEST_F(ProgramTest, RunRefusesDevicesThatAreNotThere) {
+  const std::string file = paths::source("examples/smoke.yaml");
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"1,1", "error: --devices: '1,1' does not choose devices: device 1 is there twice; write"},
+      {"1,", "error: --devices: GPU 1 is asked for, but this machine has no GPU\n"},
+      {"-1", "error: --devices: all GPUs are asked for, but this machine has no GPU\n"}};
+  for (const auto& [devices, sentence] : cases) {
+    const Outcome outcome = run({"run", file, "--devices=" + devices});
+    EXPECT_EQ(outcome.exit_code, 1) << devices;
+    EXPECT_THAT(outcome.err, StartsWith(sentence)) << devices;
+  }
+  EXPECT_THAT(run({"run", file, "--devices", "2", "-H", "localhost:2"}).err,
+              HasSubstr("--devices is for this machine"));
+  EXPECT_THAT(run({"run", "--devices", "2", "--", "true"}).err, HasSubstr("--devices is for a FILE"));
+}
+
 TEST_F(ProgramTest, ValidateRefusesMistypedKindsAndFilesWithoutATrainingJob) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"kind: TrainingJobs", "(TrainingJobs job): kind: must be TrainingJob, got \"TrainingJobs\"\n"},

@@ -1,6 +1,6 @@
 #include "local/gpus.hpp"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <fstream>
 
@@ -23,6 +23,86 @@ TEST(FindGpus, CountsDeviceFilesUnlessVariablesNameTheGpus) {
   EXPECT_EQ(find_gpus("", folder), Gpus{});
   EXPECT_EQ(find_gpus("0,-1,1", folder), Gpus{"0"});
   EXPECT_EQ(find_gpus({}, folder + "/absent"), Gpus{});
+}
+
+using Kind = DeviceChoice::Kind;
+
+TEST(ParseDevices, ReadsWhatLightningsUsersWrite) {
+  const std::vector<std::pair<std::string, DeviceChoice>> table{
+      {"3", {.kind = Kind::first, .count = 3}},
+      {" 3 ", {.kind = Kind::first, .count = 3}},
+      {"-1", {.kind = Kind::all, .count = 0}},
+      {"[0]", {.kind = Kind::listed, .count = 0, .indices = {0}}},
+      {"[1, 3]", {.kind = Kind::listed, .count = 0, .indices = {1, 3}}},
+      {"1, 3", {.kind = Kind::listed, .count = 0, .indices = {1, 3}}},
+      {"3,1", {.kind = Kind::listed, .count = 0, .indices = {3, 1}}},
+      {"1,", {.kind = Kind::listed, .count = 0, .indices = {1}}},
+      {"1024", {.kind = Kind::first, .count = 1024}},
+  };
+  for (const auto& [text, wanted] : table) {
+    const auto choice = parse_devices(text);
+    ASSERT_TRUE(choice) << text << ": " << choice.error().message;
+    EXPECT_EQ(*choice, wanted) << text;
+  }
+}
+
+TEST(ParseDevices, RefusesOtherTextsAndSaysWhatIsWrong) {
+  const std::vector<std::pair<std::string, std::string>> table{
+      {"", "it is no whole number"},
+      {"true", "it is no whole number"},
+      {"1.5", "it is no whole number"},
+      {"0", "the number of devices is 1 to 1024, or -1"},
+      {"-2", "the number of devices is 1 to 1024, or -1"},
+      {"1025", "the number of devices is 1 to 1024, or -1"},
+      {"99999999999999999999", "it is no whole number"},
+      {"[]", "it names none"},
+      {",", "'' is no whole number"},
+      {"1,,2", "'' is no whole number"},
+      {"[1, true]", "'true' is no whole number"},
+      {"[-1]", "-1 is no number of a device"},
+      {"1,1024", "1024 is no number of a device"},
+      {"1,3,1", "device 1 is there twice"},
+      {"[1", "it is no whole number"},
+  };
+  for (const auto& [text, fault] : table) {
+    const auto choice = parse_devices(text);
+    ASSERT_FALSE(choice) << text;
+    EXPECT_EQ(choice.error().kind, ErrorKind::invalid) << text;
+    EXPECT_THAT(choice.error().message,
+                testing::StartsWith("'" + text + "' does not choose devices: " + fault + "; write "));
+  }
+}
+
+TEST(ChooseGpus, TakesThoseThatAreAskedForInTheirOrder) {
+  const Gpus gpus{"GPU-a", "GPU-b", "GPU-c"};
+  EXPECT_EQ(choose_gpus({.kind = Kind::all}, gpus), gpus);
+  EXPECT_EQ(choose_gpus({.kind = Kind::first, .count = 2}, gpus), (Gpus{"GPU-a", "GPU-b"}));
+  EXPECT_EQ(choose_gpus({.kind = Kind::first, .count = 3}, gpus), gpus);
+  EXPECT_EQ(choose_gpus({.kind = Kind::listed, .count = 0, .indices = {2, 0}}, gpus), (Gpus{"GPU-c", "GPU-a"}));
+}
+
+TEST(ChooseGpus, NamesWhatIsAskedForAndWhatThereIs) {
+  struct Case {
+    DeviceChoice choice;
+    Gpus gpus;
+    std::string sentence;
+  };
+  const std::vector<Case> table{
+      {{.kind = Kind::all}, {}, "all GPUs are asked for, but this machine has no GPU"},
+      {{.kind = Kind::first, .count = 3},
+       {"0", "1"},
+       "3 GPUs are asked for, but this machine has 2 for us, numbers 0 to 1"},
+      {{.kind = Kind::first, .count = 1}, {}, "1 GPU is asked for, but this machine has no GPU"},
+      {{.kind = Kind::listed, .count = 0, .indices = {0, 2}},
+       {"0", "1"},
+       "GPUs 0, 2 are asked for, but this machine has 2 for us, numbers 0 to 1"},
+  };
+  for (const Case& one : table) {
+    const auto chosen = choose_gpus(one.choice, one.gpus);
+    ASSERT_FALSE(chosen) << one.sentence;
+    EXPECT_EQ(chosen.error().kind, ErrorKind::invalid);
+    EXPECT_EQ(chosen.error().message, one.sentence);
+  }
 }
 
 TEST(WithoutTaken, CountsANameThatIsThereTwiceAsTwoGpus) {
