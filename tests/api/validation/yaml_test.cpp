@@ -33,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Scalar{"N", "false"}, Scalar{"off", "false"}, Scalar{"tRue", R"("tRue")"}, Scalar{"~", "null"},
                     Scalar{"Null", "null"}, Scalar{"", "null"}, Scalar{"'null'", R"("null")"},
                     Scalar{R"("yes")", R"("yes")"}, Scalar{"!!str 5", R"("5")"}, Scalar{R"(!!int "5")", "5"},
-                    Scalar{R"(!!float "0.5")", "0.5"}, Scalar{R"(!!bool "true")", "true"},
+                    Scalar{R"(!!float "0.5")", "0.5"}, Scalar{"!!float 1", "1"}, Scalar{R"(!!bool "true")", "true"},
                     Scalar{R"(!!null "")", "null"}, Scalar{"!own 5", R"("5")"}, Scalar{"010", "8"}, Scalar{"0o10", "8"},
                     Scalar{"08", "8"}, Scalar{"0x1F", "31"}, Scalar{"0b11", "3"}, Scalar{"-0x10", "-16"},
                     Scalar{"-010", "-8"}, Scalar{"1_000", "1000"}, Scalar{"+1", "1"}, Scalar{"-0", "0"},

@@ -206,6 +206,14 @@ TEST(Informer, ForgetsWhatItKnowsWhereTheServerWasSetBackToABackup) {
       << "all are reported when they are forgotten, and once in each list";
 }
 
+TEST(Informer, MeasuresABackupByTheNewestVersionWhateverTheOrderOfEvents) {
+  ScriptedApi api;
+  api.lists = {kube::ListPage{{object("a", "8")}, "10", ""}, kube::ListPage{{object("a", "3")}, "11", ""}};
+  api.watches = {{{event(WatchEventType::modified, "b", "12"), event(WatchEventType::modified, "c", "9")},
+                  fail(ErrorKind::gone, "too old")}};
+  EXPECT_EQ(run(api).cached, (Texts{"a@3"})) << "version 11 is older than 12: what was known is forgotten";
+}
+
 TEST(Informer, StartsTheListOverWhenItsTokenIsGone) {
   ScriptedApi api;
   api.lists = {kube::ListPage{{object("a", "1")}, "5", "next"}, fail(ErrorKind::gone, "expired"),

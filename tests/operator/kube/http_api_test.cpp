@@ -409,6 +409,7 @@ TEST(HttpApi, StreamsALogToItsEnd) {
   const auto ended = api_of(server)->stream_log(
       "a", "p", {.container = "worker"}, [&](std::string_view bytes) { log += bytes; }, stop.get_token());
   EXPECT_TRUE(ended) << ended.error().message;
+  EXPECT_EQ(server.seen().at(0).target, "/api/v1/namespaces/a/pods/p/log?container=worker");
   EXPECT_EQ(log, "one\ntwo\n");
 }
 

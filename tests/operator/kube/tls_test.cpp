@@ -1,6 +1,9 @@
 #include "operator/kube/tls.hpp"
 
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
+
+#include <memory>
 
 #include "common/try.hpp"
 #include "operator/kube/http_api.hpp"
@@ -37,6 +40,15 @@ TEST(Tls, RefusesAServerThatOnlyTheMachinesOwnAuthoritiesCouldVouchFor) {
   ClientConfig config = server.config();
   config.authorities = {};
   EXPECT_FALSE(get_with(config));
+}
+
+TEST(Tls, SpeaksNoVersionBefore1_2) {
+  ScriptedApiServer server{empty_object};
+  const ClientConfig config = server.config();
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context{SSL_CTX_new(TLS_client_method()), &SSL_CTX_free};
+  CertificateCheck check;
+  ASSERT_TRUE(set_up_tls(context.get(), config, config.authorities.pem(), check));
+  EXPECT_EQ(SSL_CTX_get_min_proto_version(context.get()), TLS1_2_VERSION);
 }
 
 TEST(Tls, RefusesACertificateForAnotherName) {

@@ -47,6 +47,8 @@ TEST(JudgeMembers, BlamesTheRankAndTheCause) {
       {"93 means do not restart", an_observed().ended(1, 93), Cause::application, 1, 93, true},
       {"93 in the termination message does too, whatever the launcher made of it", an_observed().ended(1, 1, ours(93)),
        Cause::application, 1, 93, true},
+      {"93 on a node that was lost afterwards still does", an_observed().ended(1, 93).on_lost_node(1),
+       Cause::application, 1, 93, true},
       {"93 outranks every other end", an_observed().ended(0, 1).ended(1, 93), Cause::application, 1, 93, true},
       {"a rank that lost its peer is not to blame", an_observed().ended(0, 90, ours(90)).ended(1, 1),
        Cause::application, 1, 1},
