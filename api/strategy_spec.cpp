@@ -13,7 +13,8 @@ constexpr IntegerRange fusion_mib_range{.min = 0, .max = 4096};
 /// The largest factor is the largest number of float16.
 constexpr NumberRange predivide_range{.max = 65'504, .is_min_open = true};
 
-constexpr EnumNames<StrategyName, 4> strategy_names{{{"ddp", StrategyName::ddp},
+constexpr EnumNames<StrategyName, 5> strategy_names{{{"ddp", StrategyName::ddp},
+                                                     {"single", StrategyName::single},
                                                      {"horovod", StrategyName::horovod},
                                                      {"bagua", StrategyName::bagua},
                                                      {"sharded", StrategyName::sharded}}};

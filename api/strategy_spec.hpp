@@ -10,7 +10,7 @@
 /// units are those of crds/, where every field is described; docs/strategies.md explains them together.
 namespace trainyard::api {
 
-enum class StrategyName { ddp, horovod, bagua, sharded };
+enum class StrategyName { ddp, single, horovod, bagua, sharded };
 
 /// The form in which a gradient is sent.
 enum class GradientCompression {

@@ -100,6 +100,8 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
        }},
       {R"({"strategy": {"name": "sharded", "bucketMiB": 8}})",
        [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::sharded, .bucket_mib = 8}; }},
+      {R"({"strategy": {"name": "single"}})",
+       [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::single}; }},
       {R"({"strategy": {"gradientCompression": "bf16"}})",
        [](TrainingSpec& spec) { spec.strategy.gradient_compression = GradientCompression::bf16; }},
       {R"({"strategy": {"gradientCompression": "powersgd", "bucketMiB": 4, "broadcastBuffers": false,

@@ -1,5 +1,6 @@
 #include "worker/strategy/strategies.hpp"
 
+#include <fmt/format.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "include/trainyard/options.hpp"
 #include "worker/strategy/adasum.hpp"
 #include "worker/strategy/bucket_exchange.hpp"
 #include "worker/strategy/byte_grad.hpp"
@@ -72,6 +74,7 @@ MakeExchange bagua_exchange(const api::StrategySpec& spec) {
 MakeExchange exchange_of(const api::StrategySpec& spec, std::vector<std::string> names) {
   switch (spec.name) {
     case api::StrategyName::ddp:
+    case api::StrategyName::single:   // It exchanges nothing.
     case api::StrategyName::sharded:  // It has an exchange of its own.
       break;
     case api::StrategyName::horovod:
@@ -101,6 +104,7 @@ BucketLimits bucket_limits(const api::StrategySpec& spec) {
   constexpr std::int64_t ddp_mib = 25, bagua_mib = 10;
   switch (spec.name) {
     case api::StrategyName::ddp:
+    case api::StrategyName::single:
     case api::StrategyName::sharded:
       break;
     case api::StrategyName::horovod:
@@ -152,6 +156,14 @@ std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedT
   if (group.world_size == 1) {
     return std::make_unique<SingleRank>(std::move(parameters), !has_own_parameters(spec),
                                         !is_adasum && !has_own_parameters(spec));
+  }
+  // The API server refuses such a job, but a launcher may start more ranks than the job says.
+  if (spec.name == api::StrategyName::single) {
+    throw InvalidJob{
+        fmt::format("training.strategy.name: is single, which is one rank, but {} ranks were started: start one, or "
+                    "name a strategy "
+                    "of several ranks, such as ddp",
+                    group.world_size)};
   }
   if (has_own_parameters(spec)) {
     return make_with_own_parameters({.parameters = std::move(parameters),
