@@ -134,6 +134,17 @@ TEST_F(AStoreThatListsLess, IsAskedForAManifestByName) {
   EXPECT_THAT((*restored)->skipped, testing::IsEmpty());
 }
 
+TEST_F(AStoreThatListsLess, HasACheckpointOfWhichItListsNothingAmongAllAndAmongTheComplete) {
+  for (const std::string& key : all_of_step_20) objects.unlisted.insert(key);
+  fakes::MemoryStore store{objects};
+  auto inventory = take_inventory(store);
+  ASSERT_TRUE(inventory) << inventory.error().message;
+  ASSERT_TRUE(add_unlisted_manifests(store, *inventory));
+  const std::vector<CheckpointId> both{{10, 1}, {20, 1}};
+  EXPECT_EQ(inventory->complete, both);
+  EXPECT_EQ(inventory->present, both) << "retention goes by these";
+}
+
 TEST_F(AStoreThatListsLess, IsAskedForADataFileByName) {
   const auto restored = restore_without({data});
   EXPECT_EQ(restored.value()->step, 20);

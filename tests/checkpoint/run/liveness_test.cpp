@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "checkpoint/format/sealed_json.hpp"
+#include "common/logging.hpp"
 #include "tests/checkpoint/run/test_run.hpp"
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/fakes/gate.hpp"
@@ -181,6 +182,37 @@ TEST(SignsOfLife, AreGivenAgainAndAgainAlsoWhereOneFails) {
   const Claim claim{.generation = 7, .time = Time{}, .process = "another machine's"};
   fakes::MemoryStore plain{objects};
   EXPECT_EQ(read_sign(plain, claim).value()->time, clock.now());
+}
+
+TEST(SignsOfLife, ThatFailAreLoggedOnceUntilOneSucceeds) {
+  fakes::MemoryObjects objects;
+  const fakes::FakeClock clock;
+  std::atomic<int> puts = 0;
+  fakes::Gate seventh;
+  // The second and third fail, then the fifth and sixth.
+  fakes::FaultyStore store{
+      std::make_unique<fakes::MemoryStore>(objects),
+      [&](std::string_view, std::string_view, auto) -> std::optional<Error> {
+        const int put = ++puts;
+        if (put == 7) seventh.pass();
+        if (put % 3 == 1) return std::nullopt;
+        return put > 7 ? std::nullopt : std::optional{Error{ErrorKind::unavailable, "away", std::nullopt}};
+      }};
+  testing::internal::CaptureStderr();
+  logging::set_up(logging::Format::text, logging::Level::info);
+  {
+    SignsOfLife signs{store, clock, 7, 1ms};
+    seventh.wait_for_arrival();
+    seventh.open();
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  logging::set_up(logging::Format::text, logging::Level::info);
+  std::size_t warnings = 0;
+  for (std::size_t at = said.find("cannot show that it is alive"); at != std::string::npos;
+       at = said.find("cannot show that it is alive", at + 1)) {
+    ++warnings;
+  }
+  EXPECT_EQ(warnings, 2U) << said;
 }
 
 }  // namespace

@@ -148,6 +148,8 @@ TEST(Supervisor, WaitsForTheCauseWhenARankOnlyLostAPeer) {
   EXPECT_EQ(supervisor.own_failure(), std::nullopt);
   supervisor.on_verdict(killed(0), group_start + 1400ms);
   EXPECT_EQ(supervisor.end()->culprit, 0);
+  pass(supervisor, group_start + 1400ms, group_start + 5s);
+  EXPECT_EQ(supervisor.own_failure(), std::nullopt) << "the verdict has named the cause";
 }
 
 TEST(Supervisor, ReportsPeerLostItselfWhenNobodyKnowsTheCause) {

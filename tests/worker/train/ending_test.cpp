@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/contract.hpp"
+#include "tests/worker/fakes/fake_rank_link.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -87,6 +88,23 @@ TEST(EndOf, SaysThatTheDeviceHasTooLittleMemoryForASaveOrARestore) {
   }
   error.kind = ErrorKind::unavailable;
   EXPECT_EQ(end_of(Stage::save, error).reason, "StorageFailed") << "the storage's own error";
+}
+
+TEST(Lost, NamesTheRankThatTheLaunchersReportWhereTheErrorMayBeItsLoss) {
+  const rank::RankEnd peer{
+      .exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = "rank 1 was killed", .culprit = 1};
+  fakes::FakeRankLink link;
+  link.break_group(peer);
+  const auto end_with = [&](Stage stage, ErrorKind kind) {
+    return lost(link, stage, {.kind = kind, .message = "the store is away", .retry_after = {}}).value();
+  };
+  EXPECT_EQ(end_with(Stage::step, ErrorKind::internal), peer);
+  for (const Stage stage : {Stage::data, Stage::checkpoint, Stage::save}) {
+    EXPECT_EQ(end_with(stage, ErrorKind::unavailable), peer);
+    EXPECT_EQ(end_with(stage, ErrorKind::cancelled), peer);
+    EXPECT_EQ(end_with(stage, ErrorKind::forbidden).exit_code, end_of(stage, {ErrorKind::forbidden, "", {}}).exit_code)
+        << "a refusal is no loss of a rank";
+  }
 }
 
 TEST(Preempted, SaysWhereTheStateIs) {

@@ -5,6 +5,9 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
+
+#include "worker/observe/images.hpp"
 
 namespace trainyard {
 namespace {
@@ -13,6 +16,13 @@ class LoggingModule final : public Module {
  public:
   [[nodiscard]] StepOutput training_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) override { return {}; }
   void log_as(const std::string& name) { log(name, 1.0); }
+  void show(const torch::Tensor& image) { log_image("image", image); }
+};
+
+class LastImage final : public observe::ImageSink {
+ public:
+  void log_image(std::string_view /*name*/, const torch::Tensor& image) override { last = image; }
+  torch::Tensor last;
 };
 
 TEST(Module, RefusesMetricsWhoseNameIsNoLine) {
@@ -22,6 +32,17 @@ TEST(Module, RefusesMetricsWhoseNameIsNoLine) {
   }
   EXPECT_THROW(module.log_as(std::string(201, 'x')), std::invalid_argument);
   module.log_as("loss/of a long name, " + std::string(150, 'x'));
+}
+
+TEST(Module, ShowsImagesWithoutTheGraphThatMadeThem) {
+  LoggingModule module;
+  LastImage sink;
+  const torch::Tensor image = torch::rand({1, 2, 3}, torch::requires_grad()) * 0.5;
+  module.show(image);
+  module.set_image_sink(&sink);
+  module.show(image);
+  EXPECT_FALSE(sink.last.requires_grad()) << "a sink that keeps the image would keep the step's activations";
+  EXPECT_TRUE(torch::equal(sink.last, image));
 }
 
 }  // namespace
