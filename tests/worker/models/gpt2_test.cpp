@@ -39,6 +39,22 @@ TEST(Gpt2, HasTheParametersOfHuggingFace) {
   EXPECT_EQ(model.classes(), 50'257);
 }
 
+// Radford et al. 2019: N(0, 0.02), and what is added to the residuals by 1 / sqrt(2 x layers) less.
+TEST(Gpt2, BeginsWithTheDeviationsOfThePaper) {
+  torch::manual_seed(0);
+  const Gpt2 model{Options{R"({"layers": 2, "heads": 2, "width": 128, "vocabulary": 500, "sequenceLength": 200})"}};
+  const auto deviation = [&](const std::string& name) {
+    return model.named_parameters()[name].detach().std().item<double>();
+  };
+  for (const std::string name : {"transformer.wte.weight", "transformer.wpe.weight",
+                                 "transformer.h.0.attn.c_attn.weight", "transformer.h.1.mlp.c_fc.weight"}) {
+    EXPECT_NEAR(deviation(name), 0.02, 0.001) << name;
+  }
+  for (const std::string name : {"transformer.h.0.attn.c_proj.weight", "transformer.h.1.mlp.c_proj.weight"}) {
+    EXPECT_NEAR(deviation(name), 0.01, 0.0005) << name;
+  }
+}
+
 // Made by transformers.GPT2LMHeadModel in Python, with the same parameters and tokens.
 TEST(Gpt2, GivesTheLogitsAndTheLossOfHuggingFace) {
   Gpt2 model{Options{tiny_options}};
