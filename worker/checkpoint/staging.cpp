@@ -3,12 +3,9 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -61,17 +58,6 @@ std::size_t copy_threads() {
 
 std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
-
-// Asks for huge pages. The first copy into fresh memory takes most of its time in faults of small pages, and training
-// may have to wait for it. A kernel that has no huge pages refuses, and the memory serves all the same. The range is
-// widened to whole small pages, so that buffers that follow each other can share a huge page.
-void ask_for_huge_pages(std::span<std::byte> memory) {
-  const auto page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
-  const std::uintptr_t begin = address / page_bytes * page_bytes;
-  const std::uintptr_t bytes = (address + memory.size() - begin + page_bytes - 1) / page_bytes * page_bytes;
-  ::madvise(reinterpret_cast<void*>(begin), bytes, MADV_HUGEPAGE);
 }
 
 }  // namespace
@@ -271,7 +257,6 @@ void Staging::make_buffers(const State& state, std::vector<HostEntry> described)
     torch::Tensor& buffer = buffers_[slice.entry];
     buffer = at::empty(tensor.sizes(), at::TensorOptions{}.dtype(tensor.scalar_type()).device(at::kCPU));
     entries_[slice.entry].bytes = {static_cast<std::byte*>(buffer.data_ptr()), buffer.nbytes()};
-    ask_for_huge_pages(entries_[slice.entry].bytes);
   }
 }
 
