@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include "common/text.hpp"
-#include "common/try.hpp"
 
 namespace trainyard::local {
 namespace {
