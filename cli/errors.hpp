@@ -9,8 +9,8 @@
 #include "common/exit_codes.hpp"
 #include "common/result.hpp"
 
-/// The error texts for a command line that CLI11 cannot parse. Pure: all commands and options that a text names are
-/// read from the app itself.
+/// How the program reports an error, and the texts for a command line that CLI11 cannot parse. The texts are pure: all
+/// commands and options that they name are read from the app itself.
 namespace trainyard::cli {
 
 /// Prints the error on standard error. Returns exit_failure.
