@@ -66,6 +66,10 @@ TEST(CheckBatch, RefusesDataThatTheModelCannotTrainOn) {
        "the model fashion_cnn takes images, float [B, 1, 28, 28]" + classes +
            "float [2, 1, 29, 29] and targets int64 [2]; take the model resnet18, or images of that size: fashion_cnn "
            "has no options"},
+      {"fashion_cnn with classes in a column", fashion,
+       a_batch(torch::zeros({2, 1, 28, 28}), torch::zeros({2, 1}, torch::kInt64)),
+       "the model fashion_cnn takes images, float [B, 1, 28, 28]" + classes +
+           "float [2, 1, 28, 28] and targets int64 [2, 1]; " + other},
       {"resnet with small images", small, images(1, 32), ""},
       {"resnet with images of one pixel more than small ones", resnet, images(3, 33), ""},
       {"resnet with gray images", resnet, images(1, 40),
