@@ -103,6 +103,12 @@ json with_one_rank_per_pod(json job, std::int64_t rank_count) {
   return job;
 }
 
+Result<void> check_rank_count(const json& job, std::int64_t rank_count) {
+  const auto violations = api::validate_training_job(job);
+  if (violations.empty()) return {};
+  return fail(ErrorKind::invalid, fmt::format("with {} ranks: {}", rank_count, api::to_string(violations.front())));
+}
+
 Result<LocalJob> with_devices(json job, std::int64_t rank_count, bool has_gpus) {
   json& spec = job.at("spec");
   const std::int64_t replicas = spec.value("replicas", std::int64_t{1});
@@ -110,9 +116,7 @@ Result<LocalJob> with_devices(json job, std::int64_t rank_count, bool has_gpus) 
   const std::int64_t devices_per_rank = has_gpus ? 1 : 0;
   spec["replicas"] = rank_count;
   set_gpus(spec, devices_per_rank);
-  // Some strategies ask for a number of ranks.
-  if (const auto violations = api::validate_training_job(job); !violations.empty())
-    return fail(ErrorKind::invalid, fmt::format("with {} ranks: {}", rank_count, api::to_string(violations.front())));
+  TRY(check_rank_count(job, rank_count));
   LocalJob changed{.object = std::move(job), .notes = {}};
   if (replicas != rank_count || per_pod != devices_per_rank) {
     changed.notes.push_back(

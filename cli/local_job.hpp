@@ -32,6 +32,10 @@ struct LocalJob {
 /// this machine does not know those of the others: a rank takes the GPU of its number on its machine.
 [[nodiscard]] nlohmann::json with_one_rank_per_pod(nlohmann::json job, std::int64_t rank_count);
 
+/// ErrorKind::invalid when `job`, whose replicas were made `rank_count`, is no valid job: some strategies ask for
+/// certain numbers of ranks.
+[[nodiscard]] Result<void> check_rank_count(const nlohmann::json& job, std::int64_t rank_count);
+
 /// `job` (valid, defaults filled in) with `rank_count` pods of one rank, each with a GPU where `has_gpus`, and with a
 /// note where that is not what it asks for. ErrorKind::invalid when the job cannot have so many ranks.
 [[nodiscard]] Result<LocalJob> with_devices(nlohmann::json job, std::int64_t rank_count, bool has_gpus);

@@ -80,9 +80,10 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
                   "Train with this program [trainyard-worker: in this program's folder, else in PATH]")
       ->type_name("PROGRAM")
       ->group(of_a_file);
-  run->add_option("--devices", arguments.run.devices,
-                  "Start one rank on each of these GPUs: 2 the first two, -1 all, 1,3 those two, 1, number 1 alone; "
-                  "without GPUs, so many processes on the CPU [the job's replicas x gpusPerPod]")
+  run->add_option(
+         "--devices", arguments.run.devices,
+         "Start one rank on each of these GPUs. 2: the first two; -1: all; '1,3': numbers 1 and 3, from 0; '1,': "
+         "number 1 alone. Without GPUs, 2 starts two processes on the CPU [the job's replicas x gpusPerPod]")
       ->type_name("CHOICE")
       ->group(of_a_file);
   auto* nproc = run->add_option("--nproc,--nproc-per-node,--np", arguments.command.processes,
@@ -321,7 +322,7 @@ int run(const CLI::App& app, Arguments& arguments) {
   const std::string& file = arguments.run.file;
   const bool has_hosts = arguments.run.hosts.are_given();
   if (!arguments.run.hosts.ssh_config.empty() && !has_hosts) return usage_error("--ssh-config needs -H or --hostfile");
-  if (has_hosts && !arguments.run.devices.empty())
+  if (has_hosts && arguments.run.devices)
     return usage_error("--devices is for this machine: leave it out with -H and --hostfile");
   if (has_hosts && app.count("--nproc") > 0) arguments.run.rank_count = arguments.command.processes;
   arguments.command.hosts = arguments.run.hosts;

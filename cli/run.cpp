@@ -90,10 +90,8 @@ struct Machine {
   std::optional<std::int64_t> device_count;
 };
 
-/// Leaves `machine` the devices that `text` chooses. Without GPUs a number of devices is one of processes on the CPU.
-Result<void> choose_devices(const std::string& text, Machine& machine) {
-  if (text.empty()) return {};
-  const auto choice = TRY(local::parse_devices(text));
+/// Leaves `machine` the devices that are chosen. Without GPUs a number of devices is one of processes on the CPU.
+Result<void> choose_devices(const local::DeviceChoice& choice, Machine& machine) {
   std::vector<std::string>& gpus = *machine.kubelet.gpus;
   if (gpus.empty() && choice.kind == local::DeviceChoice::Kind::first) {
     machine.device_count = choice.count;
@@ -134,7 +132,6 @@ Result<Machine> describe_machine(const RunOptions& options) {
   machine.kubelet.worker_program = find_worker(options.worker);
   machine.kubelet.gpus = local::find_gpus(environment_of("CUDA_VISIBLE_DEVICES"));
   machine.rank_count = options.rank_count;
-  if (auto chosen = choose_devices(options.devices, machine); !chosen) return fail("--devices", chosen.error());
   return machine;
 }
 
@@ -173,7 +170,11 @@ Result<Preparation> prepare(const Document& document, const Machine& machine, co
                             const fs::path& checkpoints) {
   TRY(check_claims(document.object, machine.claims));
   LocalJob asked{.object = document.object, .notes = {}};
-  if (!seats.empty()) asked.object = with_one_rank_per_pod(document.object, static_cast<std::int64_t>(seats.size()));
+  if (!seats.empty()) {
+    const auto rank_count = static_cast<std::int64_t>(seats.size());
+    asked.object = with_one_rank_per_pod(document.object, rank_count);
+    TRY(check_rank_count(asked.object, rank_count));
+  }
   if (machine.device_count)
     asked = TRY(with_devices(document.object, *machine.device_count, !machine.kubelet.gpus->empty()));
   auto job = TRY(adapt_to_machine(asked.object, machine.claims, *machine.kubelet.gpus, checkpoints.string()));
@@ -304,8 +305,21 @@ int run_file(const RunOptions& options) {
     std::fprintf(stderr, "error: %s\n", hosts.error().message.c_str());
     return exit_usage;
   }
+  std::optional<local::DeviceChoice> devices;
+  if (options.devices) {
+    const auto choice = local::parse_devices(*options.devices);
+    if (!choice) {
+      std::fprintf(stderr, "error: --devices: %s\n", choice.error().message.c_str());
+      return exit_usage;
+    }
+    devices = *choice;
+  }
   auto machine = describe_machine(options);
   if (!machine) return report(machine.error());
+  if (devices) {
+    if (const auto chosen = choose_devices(*devices, *machine); !chosen)
+      return report(fail("--devices", chosen.error()).value());
+  }
   machine->hosts = *std::move(hosts);
   const auto jobs = read_valid_jobs(options.file);
   if (!jobs) return report(jobs.error());

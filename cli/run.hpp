@@ -17,7 +17,7 @@ struct RunOptions {
   std::string worker;                ///< Path of trainyard-worker; empty: in this program's folder, else in PATH.
   HostOptions hosts;
   std::optional<std::int64_t> rank_count;  ///< With hosts; empty: the job's own.
-  std::string devices;                     ///< See local::parse_devices; empty: those that the job asks for.
+  std::optional<std::string> devices;      ///< See local::parse_devices. Absent: those that the job asks for.
 };
 /// `trainyard run FILE`: runs the TrainingJobs of a file on this machine, one after the other. Ends with the first job
 /// that does not succeed or is stopped. Returns the exit code (job_run.hpp).

@@ -10,7 +10,7 @@
 #include "cli/local_run.hpp"
 #include "cli/text/output.hpp"
 
-/// The output of `trainyard ps` and `trainyard status`. Pure.
+/// `trainyard ps` and `trainyard status`: their reports, whose texts are pure, and the commands.
 namespace trainyard::cli {
 
 /// A job on this machine or in a cluster.

@@ -56,8 +56,7 @@ Result<DeviceChoice> parse_devices(std::string_view text) {
 
 Result<std::vector<std::string>> choose_gpus(const DeviceChoice& choice, const std::vector<std::string>& gpus) {
   const std::string available =
-      gpus.empty() ? "this machine has no GPU"
-                   : fmt::format("this machine has {} for us, numbers 0 to {}", gpus.size(), gpus.size() - 1);
+      gpus.empty() ? "this machine has no GPU" : fmt::format("this machine has {}, counted from 0", gpus.size());
   std::vector<std::string> chosen;
   switch (choice.kind) {
     case DeviceChoice::Kind::all:

@@ -11,7 +11,7 @@
 #include "common/result.hpp"
 #include "storage/http_message.hpp"
 
-/// Azure Storage's Shared Key authorisation. Pure but for the cryptography.
+/// The errors of Azure Storage, and its Shared Key authorisation. Pure but for the cryptography.
 /// Source: https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
 namespace trainyard::storage {
 

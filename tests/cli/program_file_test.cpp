@@ -64,8 +64,13 @@ spec:
 
 TEST_F(ProgramTest, RunRefusesDevicesThatAreNotThere) {
   const std::string file = paths::source("examples/smoke.yaml");
+  for (const auto& [devices, fault] : {std::pair{"1,1", "device 1 is there twice"}, {"", "it is no whole number"}}) {
+    const Outcome outcome = run({"run", file, std::string{"--devices="} + devices});
+    EXPECT_EQ(outcome.exit_code, 2) << devices;
+    EXPECT_THAT(outcome.err,
+                StartsWith(std::string{"error: --devices: '"} + devices + "' does not choose devices: " + fault));
+  }
   const std::vector<std::pair<std::string, std::string>> cases{
-      {"1,1", "error: --devices: '1,1' does not choose devices: device 1 is there twice; write"},
       {"1,", "error: --devices: GPU 1 is asked for, but this machine has no GPU\n"},
       {"-1", "error: --devices: all GPUs are asked for, but this machine has no GPU\n"}};
   for (const auto& [devices, sentence] : cases) {

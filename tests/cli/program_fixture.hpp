@@ -39,7 +39,9 @@ class ProgramTest : public testing::Test {
   local::ProcessGroup start_program(const std::vector<std::string>& arguments) {
     ++runs_;
     local::ProcessSpec spec{.arguments = arguments,
-                            .environment = {"PATH=/usr/bin:/bin", "HOME=" + folder_.path(), "FOLDER=" + folder_.path()},
+                            // No GPU is visible, so that a machine with some gives the same outcomes.
+                            .environment = {"PATH=/usr/bin:/bin", "HOME=" + folder_.path(), "FOLDER=" + folder_.path(),
+                                            "CUDA_VISIBLE_DEVICES="},
                             .working_directory = folder_.path(),
                             .output_path = folder_.file("out" + std::to_string(runs_)).string(),
                             .error_path = folder_.file("err" + std::to_string(runs_)).string()};

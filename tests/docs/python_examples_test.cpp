@@ -57,10 +57,12 @@ std::vector<int> steps_printed(const std::string& out) {
   return steps;
 }
 
-/// How often torchrun itself aborted after its processes had ended. PyTorch 2.11 does so now and then on a busy
-/// machine; the restart that follows has nothing left to train.
+/// How often torchrun itself aborted after its processes had ended, or one of these at its end. PyTorch 2.11 does so
+/// now and then on a busy machine; the restart that follows has nothing left to train.
 std::ptrdiff_t aborts_of_torchrun(const std::string& out) {
-  const std::regex abort{"ended by rank [01]: exit code 134: .*terminate called without an active exception"};
+  const std::regex abort{
+      "ended by rank [01]: exit code (134: .*terminate called without an active exception"
+      "|1: .*Signal 6 \\(SIGABRT\\) received)"};
   return std::distance(std::sregex_iterator{out.begin(), out.end(), abort}, std::sregex_iterator{});
 }
 

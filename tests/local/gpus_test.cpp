@@ -89,13 +89,11 @@ TEST(ChooseGpus, NamesWhatIsAskedForAndWhatThereIs) {
   };
   const std::vector<Case> table{
       {{.kind = Kind::all}, {}, "all GPUs are asked for, but this machine has no GPU"},
-      {{.kind = Kind::first, .count = 3},
-       {"0", "1"},
-       "3 GPUs are asked for, but this machine has 2 for us, numbers 0 to 1"},
+      {{.kind = Kind::first, .count = 3}, {"0", "1"}, "3 GPUs are asked for, but this machine has 2, counted from 0"},
       {{.kind = Kind::first, .count = 1}, {}, "1 GPU is asked for, but this machine has no GPU"},
       {{.kind = Kind::listed, .count = 0, .indices = {0, 2}},
        {"0", "1"},
-       "GPUs 0, 2 are asked for, but this machine has 2 for us, numbers 0 to 1"},
+       "GPUs 0, 2 are asked for, but this machine has 2, counted from 0"},
   };
   for (const Case& one : table) {
     const auto chosen = choose_gpus(one.choice, one.gpus);

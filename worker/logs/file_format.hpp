@@ -8,11 +8,11 @@
 #include "common/result.hpp"
 #include "worker/logs/record.hpp"
 
-/// TensorBoard's event files: a row of records, each a protocol buffer `Event` with its length and checksums before and
-/// after it. Source: tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto and the TFRecord format.
-
 /// The bytes of each kind of log file. A file consists of parts, because an object store cannot append to an object:
 /// the last part is replaced by a longer one, and a full part is never touched again. Pure.
+///
+/// TensorBoard's event files are a row of records, each a protocol buffer `Event` with its length and checksums before
+/// and after it. Source: tensorflow/core/util/event.proto, tensorflow/core/framework/summary.proto, and TFRecord.
 namespace trainyard::logs {
 
 /// The record with which each event file begins: its format's version.

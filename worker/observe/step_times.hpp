@@ -13,7 +13,7 @@
 
 #include "common/clock.hpp"
 
-/// Where the time of steps goes, by each rank's own clock. Nothing waits for a device: on a GPU these are the times in
+/// How fast a job trains, and where the time of its steps goes by each rank's own clock. Nothing waits for a device: on a GPU these are the times in
 /// which the host queues work or waits for it, and work of the GPU shows where the host next waits.
 namespace trainyard::observe {
 

@@ -22,7 +22,7 @@ namespace trainyard::strategy {
 /// The bytes of a compressed row of `columns` numbers.
 [[nodiscard]] std::int64_t compressed_bytes(std::int64_t columns);
 
-/// The mean of numbers over the ranks of a group, for which they travel as bytes (byte_grad.hpp). The numbers are
+/// The mean of numbers over the ranks of a group, for which they travel as compress() makes bytes. The numbers are
 /// cut into a chunk for each rank. Each rank sends its part of each chunk to that chunk's rank, which reads them, takes
 /// their mean and sends it to all. Used as a BucketExchange of one bucket.
 class ByteMean {
@@ -51,7 +51,7 @@ class ByteMean {
   Stage stage_ = Stage::parts;
 };
 
-/// Bagua's ByteGrad: gradients travel as bytes (byte_grad.hpp). A bucket is cut into a chunk for each rank. Each
+/// Bagua's ByteGrad: gradients travel as compress() makes bytes. A bucket is cut into a chunk for each rank. Each
 /// rank sends its part of each chunk to that chunk's rank, which reads them, takes their mean and sends it to all.
 [[nodiscard]] std::unique_ptr<BucketExchange> make_byte_grad(std::vector<ExchangedBucket> buckets,
                                                              c10::intrusive_ptr<c10d::ProcessGroup> process_group);
