@@ -13,8 +13,9 @@
 
 #include "common/clock.hpp"
 
-/// How fast a job trains, and where the time of its steps goes by each rank's own clock. Nothing waits for a device: on a GPU these are the times in
-/// which the host queues work or waits for it, and work of the GPU shows where the host next waits.
+/// How fast a job trains, and where the time of its steps goes by each rank's own clock. Nothing waits for a device: on
+/// a GPU these are the times in which the host queues work or waits for it, and work of the GPU shows where the host
+/// next waits.
 namespace trainyard::observe {
 
 /// Measures how fast a job trains. The time of pauses (validating, saving) is left out.

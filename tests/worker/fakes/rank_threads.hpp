@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdint>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -45,6 +46,8 @@ inline void run_ranks(std::int64_t world_size, const std::function<void(RankThre
   const auto store = c10::make_intrusive<c10d::HashStore>();
   MeetingPlace place{world_size};
   MeetingPlace checkpoint_place{world_size};
+  // A rank whose body ends at once would close its connections while another one still opens its own.
+  std::latch all_are_connected{world_size};
   std::vector<std::jthread> threads;
   for (std::int64_t rank = 0; rank < world_size; ++rank) {
     threads.emplace_back([&, rank] {
@@ -53,6 +56,7 @@ inline void run_ranks(std::int64_t world_size, const std::function<void(RankThre
                          .process_group = make_gloo_group(store, rank, world_size),
                          .communicator = std::make_unique<ThreadCommunicator>(rank, place),
                          .checkpoint_communicator = std::make_unique<ThreadCommunicator>(rank, checkpoint_place)};
+      all_are_connected.arrive_and_wait();
       body(context);
       place.leave();
       checkpoint_place.leave();
