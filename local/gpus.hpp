@@ -15,7 +15,7 @@ namespace trainyard::local {
 [[nodiscard]] std::vector<std::string> find_gpus(const std::optional<std::string>& visible_devices,
                                                  std::string_view device_folder = "/dev");
 
-/// The devices that a user asks for, in the words of PyTorch Lightning's `devices`.
+/// The devices that a user asks for, in the words of PyTorch Lightning's `devices` but for `auto`.
 struct DeviceChoice {
   enum class Kind { all, first, listed };
   Kind kind = Kind::all;

@@ -156,7 +156,7 @@ class LowPrecisionDecentralized final : public OwnModel {
   }
 
   [[nodiscard]] Result<void> after_restore() override {
-    // Of another number of ranks some have no replicas, or other neighbours. All ranks find that alike.
+    // After a change of the number of ranks some have no replicas, or other neighbours. All ranks find that alike.
     if (ranks_.item<std::int64_t>() == world_size()) return OwnModel::after_restore();
     begin_replicas();
     return restore_steps_and_buffers();
@@ -174,7 +174,7 @@ class LowPrecisionDecentralized final : public OwnModel {
     const torch::Tensor difference =
         flat_tensor() + left_replica_ / 3.0 + right_replica_ / 3.0 - own_replica_ * (5.0 / 3.0);
     const torch::Tensor own = compress(difference.view({1, -1}));
-    // Of two ranks each is the other's neighbour on both sides, and needs its bytes once.
+    // In a group of two each rank is the other's neighbour on both sides, and needs its bytes once.
     const bool has_one_neighbour = left_ == right_;
     torch::Tensor sent = (has_one_neighbour ? own : own.repeat({2, 1})).flatten();
     torch::Tensor received = torch::empty_like(sent);
