@@ -6,6 +6,7 @@ tools_home="$cache_home/tools-$({ sed -E '/^# Beside torch/d; /^WHEELS_/d; /^NPM
 minio_home="$cache_home/minio-$(. "${BASH_SOURCE[0]%/*}/versions.env" && echo "$MINIO_VERSION")"
 torch_home="$cache_home/torch-$(. "${BASH_SOURCE[0]%/*}/versions.env" && echo "$TORCH_VERSION")"
 bench_home="$cache_home/bench-$(. "${BASH_SOURCE[0]%/*}/versions.env" && cksum <<<"$WHEELS_BENCH" | cut -d' ' -f1)"
+mutate_home="$cache_home/mutate-$(. "${BASH_SOURCE[0]%/*}/versions.env" && cksum <<<"$WHEELS_MUTATE" | cut -d' ' -f1)"
 azurite_home="$cache_home/azurite-$(. "${BASH_SOURCE[0]%/*}/versions.env" && cksum <<<"$NPM_AZURITE" | cut -d' ' -f1)"
 
 say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }

@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
+sys.path.insert(0, str(SOURCE / "scripts"))
 
 CMAKE = """cmake_minimum_required(VERSION 3.25)
 project(small LANGUAGES NONE)
@@ -40,7 +41,8 @@ class Mutants(unittest.TestCase):
         self.project = pathlib.Path(folder.name)
         for name in ("scripts", "tests/mutants"):
             (self.project / name).mkdir(parents=True)
-        shutil.copy(SOURCE / "scripts/mutants", self.project / "scripts/mutants")
+        for name in ("mutants", "tree_copy.py"):
+            shutil.copy(SOURCE / "scripts" / name, self.project / "scripts" / name)
         presets = [{"name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/release"}]
         (self.project / "CMakePresets.json").write_text(json.dumps({"version": 6, "configurePresets": presets}))
         (self.project / "CMakeLists.txt").write_text(CMAKE)
