@@ -187,7 +187,7 @@ def try_one(mutant: Mutant, runs: list[Run], budget: float) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="scripts/mutate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="folders or sources, from the root of the tree")
     parser.add_argument("--tests", nargs="+", default=[], metavar="NAME", help="further tests of ctest")
     parser.add_argument("--sample", type=int, metavar="N", help="try so many mutants, drawn by lot")

@@ -1,4 +1,4 @@
-"""Rewrites a C++ source so that it holds many mutants, each of which a variable of the environment switches on (scripts/mutation.hpp).
+"""Rewrites a C++ source so that it holds many mutants, each of which a variable of the environment switches on (tests/mutants/mutation.hpp).
 
 One build then serves all mutants of a folder ("mutant schemata": Untch, Offutt, Harrold, 1993). A line of the result holds what the same line of
 the source holds, so that a compiler's message points at the source.
@@ -41,7 +41,7 @@ class Rewriter:
     def rewritten(self) -> str:
         root = PARSER.parse(self.text).root_node
         body = self.text[:root.start_byte].decode() + self.render(root)
-        return f'#include "scripts/mutation.hpp"\n#line 1 "{self.file}"\n{body}'
+        return f'#include "tests/mutants/mutation.hpp"\n#line 1 "{self.file}"\n{body}'
 
     def number(self, node, *changes: str) -> int:
         """The first of the numbers for `changes` of a node, or 0 when they were refused before."""
@@ -64,6 +64,8 @@ class Rewriter:
             return self.pieces(node, as_is=node.child_by_field_name("condition"))
         if kind in ("if_statement", "while_statement", "conditional_expression", "do_statement", "for_statement"):
             return self.pieces(node, condition=node.child_by_field_name("condition"))
+        if kind == "parenthesized_expression" and wrapped:
+            return f"({self.render(node.named_child(0), wrapped=True)})"
         if kind == "binary_expression" or kind == "unary_expression" and node.child(0).type in ("!", "not"):
             return self.expression(node, wrapped)
         if kind == "expression_statement":
@@ -74,15 +76,16 @@ class Rewriter:
             return self.literal(node)
         return self.pieces(node)
 
-    def pieces(self, node, condition=None, as_is=None) -> str:
-        """The text of `node`, part by part. `condition`: the part that decides what is run; `as_is`: a part without mutants."""
+    def pieces(self, node, condition=None, of="", as_is=None) -> str:
+        """The text of `node`, part by part. `condition`: the part that decides what is run, in a statement of kind `of`; `as_is`: a part without
+        mutants."""
         out, at = [], node.start_byte
         for child in node.children:
             out.append(self.text[at:child.start_byte].decode())
             if child == as_is:
                 out.append(child.text.decode())
             else:
-                out.append(self.condition(child, node.type) if child == condition else self.render(child))
+                out.append(self.condition(child, of or node.type) if child == condition else self.render(child))
             at = child.end_byte
         out.append(self.text[at:node.end_byte].decode())
         return "".join(out)
@@ -92,17 +95,17 @@ class Rewriter:
             value = node.child_by_field_name("value")
             if value is None or value.type == "declaration":
                 return self.pieces(node)
-            return self.pieces(node, condition=value)
+            return self.pieces(node, condition=value, of=of)
         if node.type == "parenthesized_expression":
-            return self.pieces(node, condition=node.named_child(0))
+            return self.pieces(node, condition=node.named_child(0), of=of)
         if node.type in ("true", "false", "declaration"):
             return self.render(node)
         text = shortened(node)
         if of in ("for_statement", "while_statement", "do_statement"):  # Without an end, the loop would only show that a test waits for it.
             number = self.number(node, f"never: {text}")
-            return f"mutation::forced({number}, bool({self.render(node, wrapped=True)}), false)" if number else self.render(node)
+            return f"mutation::forced({number}, bool({self.render(node, wrapped=True)}), false)" if number else self.render(node, wrapped=True)
         number = self.number(node, f"always: {text}", f"never: {text}")
-        return f"mutation::condition({number}, bool({self.render(node, wrapped=True)}))" if number else self.render(node)
+        return f"mutation::condition({number}, bool({self.render(node, wrapped=True)}))" if number else self.render(node, wrapped=True)
 
     def expression(self, node, wrapped: bool) -> str:
         if node.type == "unary_expression":
@@ -137,7 +140,7 @@ class Rewriter:
             inner = inner.named_child(0)
         if inner.type == "binary_expression" and inner.child_by_field_name("operator").text in LOGICAL:
             if (inner.child_by_field_name("operator").text in (b"&&", b"and")) == all_of:
-                return self.render(node, wrapped=True) if inner is node else self.pieces(node)
+                return self.render(node, wrapped=True)
         number = self.number(node, f"left out: {shortened(node)}")
         if not number:
             return self.render(node, wrapped=True)
@@ -159,7 +162,7 @@ class Rewriter:
         return f"return mutation::forced({number}, {str(value).lower()}, {str(not value).lower()});" if number else node.text.decode()
 
     def literal(self, node) -> str:
-        number = self.number(node, f"more: {shortened(node.parent)}" if node.parent else "more")
+        number = self.number(node, f"more than {node.text.decode()}: {shortened(node.parent)}")
         return f"mutation::more({number}, {node.text.decode()})" if number else node.text.decode()
 
 
