@@ -25,13 +25,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 from mutation import Mutant, key, rewrite
 from tree_copy import SOURCE, copy_tree, locked
 
 FOLDER = SOURCE / "build/mutate"
 TREE = FOLDER / "tree"
+TIME = re.compile(r"^\[ +(?:OK|FAILED|SKIPPED) +\] .*\((\d+) ms\)$", re.MULTILINE)  # What GoogleTest prints of each case.
 ERROR = re.compile(r"^([\w./-]+\.cpp):(\d+):(?:\d+:)? (?:fatal )?(?:error|note|  required)", re.MULTILINE)
 
 
@@ -74,7 +74,8 @@ def rewrite_all(names: list[str], refused: set[str]) -> tuple[dict[str, bytes], 
 
 
 def refused_by(output: str, mutants: list[Mutant]) -> set[str]:
-    """Keys of the mutants that the compiler's errors point at: those that begin at the line, or else those around it."""
+    """Keys of the mutants that the compiler's errors point at: those that begin at the line, or else those around it, or else the last one before
+    it, since what is wrong with a function's last statement is said of its closing brace."""
     by_file: dict[str, list[Mutant]] = {}
     for mutant in mutants:
         by_file.setdefault(mutant.file, []).append(mutant)
@@ -82,6 +83,7 @@ def refused_by(output: str, mutants: list[Mutant]) -> set[str]:
     for file, line in {(file, int(line)) for file, line in ERROR.findall(output)}:
         of_file = by_file.get(file, [])
         at = [mutant for mutant in of_file if mutant.line == line] or [mutant for mutant in of_file if mutant.line <= line <= mutant.last_line]
+        at = at or [mutant for mutant in of_file if mutant.line < line][-1:]
         refused |= {key(mutant.file, mutant.line, mutant.change) for mutant in at}
     return refused
 
@@ -141,8 +143,8 @@ def cases_of(program: dict) -> list[Case]:
 
 
 def run_cases(cases: list[Case], seconds: float, **environment: str) -> tuple[str, float]:
-    """Runs cases of one program; returns what failed ("" when nothing did), and how long it took."""
-    begin = time.monotonic()
+    """Runs cases of one program; returns what failed ("" when nothing did), and how long the cases took, without the program's start."""
+    output = ""
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         process = subprocess.Popen([cases[0].program, f"--gtest_filter={':'.join(case.name for case in cases)}", "--gtest_fail_fast"],
                                    cwd=cases[0].folder, env={**os.environ, **dict(cases[0].environment), "TMPDIR": folder, **environment},
@@ -158,7 +160,7 @@ def run_cases(cases: list[Case], seconds: float, **environment: str) -> tuple[st
         except ProcessLookupError:
             pass
         process.communicate()
-    return by, time.monotonic() - begin
+    return by, sum(int(milliseconds) for milliseconds in TIME.findall(output)) / 1000
 
 
 def without_mutant(case: Case, count: int) -> Run:
