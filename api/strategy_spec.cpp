@@ -88,10 +88,12 @@ void read_strategy(FieldReader& fields, StrategySpec& strategy) {
 }
 
 json to_json(const StrategySpec& strategy) {
-  json object{{"name", text_of(strategy.name, strategy_names)},
-              {"gradientCompression", text_of(strategy.gradient_compression, compression_names)},
-              {"broadcastBuffers", strategy.broadcast_buffers},
-              {"syncBatchNorm", strategy.sync_batch_norm}};
+  // A field that not every strategy takes is written only where it says something: beside `single` it is refused.
+  json object{{"name", text_of(strategy.name, strategy_names)}};
+  if (strategy.gradient_compression != GradientCompression::none)
+    object["gradientCompression"] = text_of(strategy.gradient_compression, compression_names);
+  if (!strategy.broadcast_buffers) object["broadcastBuffers"] = false;
+  if (strategy.sync_batch_norm) object["syncBatchNorm"] = true;
   if (strategy.bucket_mib) object["bucketMiB"] = *strategy.bucket_mib;
   if (strategy.name == StrategyName::horovod) {
     if (!strategy.autotune) object["fusionThresholdMiB"] = strategy.fusion_threshold_mib;

@@ -458,12 +458,12 @@ json to_json(const TrainingSpec& spec) {
 
 json to_json(const CheckpointSpec& spec) {
   json object{{"uri", spec.uri},
-              {"every", to_json(spec.every)},
               {"whenBusy", name_of(spec.when_busy, when_busy_names)},
               {"keep", to_json(spec.keep)},
               {"resume", resume_text(spec)},
               {"onSuspend", name_of(spec.on_suspend, on_suspend_names)},
               {"onDelete", name_of(spec.on_delete, on_delete_names)}};
+  if (spec.every != Every{}) object["every"] = to_json(spec.every);
   if (!spec.credentials_secret.empty()) object["credentialsSecret"] = spec.credentials_secret;
   json s3 = json::object();
   if (spec.s3.path_style) s3["pathStyle"] = *spec.s3.path_style;

@@ -65,6 +65,26 @@ TEST(Corpus, HasAtLeastAHundredCasesAndNamesEachOnce) {
   EXPECT_GE(names.size(), 100U);
 }
 
+TEST(Corpus, IsAcceptedAsThisProgramWritesIt) {
+  // The operator hands a job's training and checkpoint to the ranks as it writes them. So it writes no field that the
+  // rules refuse beside another, and none that it would read otherwise.
+  std::size_t count = 0;
+  for (const corpus::Case& tested : corpus::load()) {
+    if (!tested.says.empty() || tested.before) continue;
+    json object = with_defaults(tested.object);
+    object["metadata"]["name"] = "a";
+    object["metadata"]["uid"] = "u";
+    const auto job = parse_training_job(object);
+    ASSERT_TRUE(job) << tested << job.error().message;
+    if (job->spec.training) object["spec"]["training"] = to_json(*job->spec.training);
+    if (job->spec.checkpoint) object["spec"]["checkpoint"] = to_json(*job->spec.checkpoint);
+    EXPECT_EQ(joined(validate_training_job(object)), "") << tested << object["spec"].dump(2);
+    EXPECT_EQ(parse_training_job(object)->spec, job->spec) << tested;
+    ++count;
+  }
+  EXPECT_GT(count, 50U);
+}
+
 TEST(WithDefaults, AgreeWithTheStructs) {
   const json object = json::parse(R"({"metadata": {"name": "a", "uid": "u"}, "spec": {
       "training": {"model": {"name": "m"}, "data": {"format": "synthetic"}}, "checkpoint": {"uri": "s3://models/a"}}})");
