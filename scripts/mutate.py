@@ -155,12 +155,19 @@ def run_cases(cases: list[Case], seconds: float, **environment: str) -> tuple[st
             by = "" if process.returncode == 0 else failed.group(1) if failed else f"{pathlib.Path(cases[0].program).name} ended with {process.returncode}"
         except subprocess.TimeoutExpired:
             by = f"{pathlib.Path(cases[0].program).name} took more than {seconds:.0f} s"
-        try:
-            os.killpg(process.pid, signal.SIGKILL)  # What the program left behind, too.
-        except ProcessLookupError:
-            pass
+        kill_all(folder)
         process.communicate()
     return by, sum(int(milliseconds) for milliseconds in TIME.findall(output)) / 1000
+
+
+def kill_all(marker: str) -> None:
+    """Kills every process with `marker` in its environment: the program, and what it left behind, also in groups of its own."""
+    for entry in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if marker.encode() in entry.read_bytes():
+                os.kill(int(entry.parent.name), signal.SIGKILL)
+        except OSError:  # It has ended, or is another user's.
+            pass
 
 
 def without_mutant(case: Case, count: int) -> Run:

@@ -56,6 +56,12 @@ TEST(StatusToJson, HasTheNamesOfTheApi) {
       "cause": "Infrastructure", "rank": 1, "pod": "a-abcd-1-1", "node": "node1", "exitCode": 137, "message": "node1 became unreachable"}])"));
 }
 
+TEST(StatusToJson, LeavesOutWhatIsEmpty) {
+  const json status = to_json(TrainingJobStatus{});
+  for (const char* name : {"succeededRanks", "checkpoint", "avoidedNodes", "attempts", "conditions", "phase", "reason"})
+    EXPECT_FALSE(status.contains(name)) << name;
+}
+
 TEST(StatusToJson, LeavesOutALossThatIsNotFinite) {
   TrainingJobStatus status;
   status.progress = Progress{.loss = std::numeric_limits<double>::quiet_NaN(), .samples_per_second = 10};

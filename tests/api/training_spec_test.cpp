@@ -55,6 +55,22 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
          spec.optimizer = {
              .name = OptimizerName::sgd, .lr_scaling = LrScaling::linear, .momentum = 0.9, .nesterov = true};
        }},
+      {R"({"optimizer": {"name": "adamw", "beta1": 0.5, "beta2": 0.6, "eps": 0.001}})",
+       [](TrainingSpec& spec) {
+         spec.optimizer = {.name = OptimizerName::adamw, .beta1 = 0.5, .beta2 = 0.6, .eps = 0.001};
+       }},
+      {R"({"optimizer": {"name": "sgd", "momentum": 0.5, "nesterov": true}})",
+       [](TrainingSpec& spec) { spec.optimizer = {.name = OptimizerName::sgd, .momentum = 0.5, .nesterov = true}; }},
+      {R"({"model": {"name": "torchscript", "kind": "torchscript", "uri": "s3://models/m.pt", "sha256": "00ff"}})",
+       [](TrainingSpec& spec) {
+         spec.model = {
+             .kind = ModelKind::torchscript, .name = "torchscript", .uri = "s3://models/m.pt", .sha256 = "00ff"};
+       }},
+      {R"({"data": {"format": "images", "volumeClaim": "datasets", "path": "flowers"}})",
+       [](TrainingSpec& spec) {
+         spec.data = {.format = DataFormat::images, .volume_claim = "datasets", .path = "flowers"};
+       }},
+      {R"({"accumulateGradBatches": 2})", [](TrainingSpec& spec) { spec.accumulate_grad_batches = 2; }},
       {R"({"accumulateGradBatches": 4})", [](TrainingSpec& spec) { spec.accumulate_grad_batches = 4; }},
       {R"({"strategy": {"name": "ddp"}})", [](TrainingSpec&) {}},
       {R"({"strategy": {"name": "horovod", "gradientCompression": "fp16", "fusionThresholdMiB": 0,
@@ -170,8 +186,8 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
          spec.deterministic = true;
        }}};
   for (const Row& row : rows) {
-    json object = json::parse(row.object);
-    object["model"] = {{"name", "m"}};
+    json object{{"model", {{"name", "m"}}}};
+    object.merge_patch(json::parse(row.object));
     TrainingSpec expected;
     expected.model.name = "m";
     row.expect(expected);
@@ -184,6 +200,36 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
   }
 }
 
+TEST(TrainingSpecToJson, WritesOnlyTheFieldsThatTheOthersLeaveAPurpose) {
+  const auto written = [](std::string_view part, const TrainingSpec& spec) {
+    return to_json(spec).value(part, json());
+  };
+  TrainingSpec spec;
+  spec.strategy = {.name = StrategyName::single};
+  EXPECT_EQ(written("strategy", spec), json::parse(R"({"name": "single"})"));
+  spec.strategy = {.name = StrategyName::horovod, .op = ReductionOp::sum};
+  EXPECT_EQ(written("strategy", spec), json::parse(R"({"name": "horovod", "fusionThresholdMiB": 128, "op": "sum"})"));
+  spec.strategy = {.name = StrategyName::horovod, .autotune = true};
+  EXPECT_EQ(written("strategy", spec),
+            json::parse(R"({"name": "horovod", "autotune": true, "gradientPredivideFactor": 1.0, "op": "average"})"));
+  spec.strategy = {.name = StrategyName::bagua};
+  EXPECT_EQ(written("strategy", spec), json::parse(R"({"name": "bagua", "algorithm": "gradientAllreduce"})"));
+  spec.strategy = {.name = StrategyName::bagua, .algorithm = BaguaAlgorithm::low_precision_decentralized};
+  EXPECT_EQ(written("strategy", spec),
+            json::parse(R"({"name": "bagua", "algorithm": "lowPrecisionDecentralized", "communicationInterval": 1})"));
+  // An algorithm of another strategy says nothing.
+  spec.strategy = {.bucket_mib = 3, .algorithm = BaguaAlgorithm::decentralized};
+  EXPECT_FALSE(has_own_parameters(spec.strategy));
+  EXPECT_EQ(written("strategy", spec), json::parse(R"({"name": "ddp", "bucketMiB": 3})"));
+
+  spec.lr_schedule = {.name = LrScheduleName::cosine};
+  EXPECT_EQ(written("lrSchedule", spec), json::parse(R"({"name": "cosine", "warmupSteps": 0})"));
+  spec.lr_schedule = {.name = LrScheduleName::step, .every = {.steps = 5, .epochs = {}, .time = {}}, .factor = 0.5};
+  EXPECT_EQ(written("lrSchedule", spec),
+            json::parse(R"({"name": "step", "warmupSteps": 0, "every": {"steps": 5}, "factor": 0.5})"));
+  EXPECT_FALSE(to_json(spec).contains("accumulateGradBatches"));
+}
+
 TEST(ParseTrainingSpec, RefusesOptionsOfAModelThatAreNoObjectOrTooLargeForTheEnvironment) {
   const auto refusal = [](const json& options) {
     const auto spec = parse_training_spec({{"model", {{"name", "m"}, {"options", options}}}});
@@ -194,6 +240,12 @@ TEST(ParseTrainingSpec, RefusesOptionsOfAModelThatAreNoObjectOrTooLargeForTheEnv
   EXPECT_EQ(
       refusal({{"vocabulary", std::string(65'520, 'x')}}),
       "spec.training.model.options: must be at most 65536 bytes of JSON, got 65537; put large values into a file");
+}
+
+TEST(ParseTrainingSpec, NamesTheModelOfAFileAfterItsKind) {
+  const auto spec = parse_training_spec(json::parse(R"({"model": {"kind": "torchscript", "uri": "file:///m.pt"}})"));
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(spec->model.name, "torchscript");
 }
 
 TEST(ParseTrainingSpec, ReadsTheFormatOptionsAndLoaderThreadsOfTheData) {
@@ -400,6 +452,16 @@ INSTANTIATE_TEST_SUITE_P(
         WrongSpec{R"({"precision": "16-mixed", "strategy": {"gradientCompression": "powersgd"}})",
                   "spec.training.strategy.gradientCompression: is powersgd, which adds the error of one step to the "
                   "next, whose loss 16-mixed may scale otherwise"},
+        WrongSpec{R"({"precision": "16-mixed", "strategy": {"name": "horovod", "op": "adasum"}})",
+                  "spec.training.strategy.op: is adasum, with which each rank steps by its own gradients, and 16-mixed "
+                  "may skip the step of one rank alone"},
+        WrongSpec{R"({"strategy": {"checkParametersEvery": {}}})",
+                  "spec.training.strategy.checkParametersEvery.steps: must be given"},
+        WrongSpec{R"({"ema": {"decay": 1.5}})", "spec.training.ema.decay: must be less than 1, got 1.5"},
+        WrongSpec{R"({"lrSchedule": {"factor": 1.5}})", "spec.training.lrSchedule.factor: must be at most 1, got 1.5"},
+        WrongSpec{R"({"model": {"name": 5}, "batchSize": 0})", "spec.training.model.name: must be a string, got 5"},
+        WrongSpec{R"({"log": {"every": {"time": 5}}})", "spec.training.log.every.time: must be a string, got 5"},
+        WrongSpec{R"({"log": {"files": ["csv", 5]}})", "spec.training.log.files[1]: must be a string, got 5"},
         WrongSpec{R"({"float32MatmulPrecision": "low"})",
                   R"(spec.training.float32MatmulPrecision: must be one of highest, high, medium, got "low")"},
         WrongSpec{R"({"channelsLast": 1})", "spec.training.channelsLast: must be true or false, got 1"},
@@ -436,6 +498,7 @@ INSTANTIATE_TEST_SUITE_P(
                   R"(spec.checkpoint.local.path: must be an absolute path, such as /local/checkpoints, got "x")"},
         WrongSpec{R"({"uri": "s3://a", "local": {"path": "/x", "every": {}}})",
                   "spec.checkpoint.local.every: is empty; give steps or time, such as {time: 30s}"},
+        WrongSpec{R"({"uri": "s3://a", "local": {"path": "/x"}})", "spec.checkpoint.local.every: must be given"},
         WrongSpec{"7", "spec.checkpoint: must be an object, got 7"},
         WrongSpec{R"({"uri": "s3://a", "keep": {"last": 1}})", "spec.checkpoint.keep.last: must be at least 2, got 1"},
         WrongSpec{R"({"uri": "s3://a", "whenBusy": "hope"})",

@@ -20,6 +20,7 @@ if not os.path.exists(PYTHON):
 if sys.executable != PYTHON:
     os.execv(PYTHON, [PYTHON, *sys.argv])
 
+from mutate import kill_all  # noqa: E402
 from mutation import rewrite  # noqa: E402
 
 CMAKE = """cmake_minimum_required(VERSION 3.25)
@@ -90,6 +91,12 @@ class Rewrite(unittest.TestCase):
 
 
 class Mutate(unittest.TestCase):
+    def test_ends_what_a_mutant_left_behind(self) -> None:
+        marker = "a folder of this test alone " + self.id()
+        with subprocess.Popen(["setsid", "sleep", "1000"], env={**os.environ, "TMPDIR": marker}) as left:
+            kill_all(marker)
+            self.assertEqual(left.wait(10), -9)
+
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)

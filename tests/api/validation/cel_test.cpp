@@ -51,7 +51,13 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"self.list.all(c, c.name == 'b')", false}, Rule{"self.list.exists(c, c.x == 1)", true},
         Rule{"self.list.all(c, self.list.exists(d, d.name == c.name))", true},
         Rule{"self.map.all(key, !key.startsWith('x'))", true}, Rule{"self.map.exists(key, key == 'k')", true},
-        Rule{"duration('90s') <= duration('1m30s')", true}, Rule{"duration('1h') < duration('59m')", false}));
+        // The name of a quantifier is gone after it, and `in` is a word.
+        Rule{"self.list.all(c, has(c.name)) && !self.list.exists(c, c.name == 'c')", true},
+        Rule{"self.list.exists(self, self.name == 'b') && self.n == 3", true}, Rule{"inner == 1 || true", true},
+        Rule{"self.text.substring(6) == ''", true}, Rule{"self.n<4", true}, Rule{" true ", true},
+        Rule{"[] == [] && 'a' in ['a' , 'b']", true}, Rule{"self.n > 3 || self.n < 3", false},
+        Rule{"!(self.n < 3) && !(self.n > 3)", true}, Rule{"duration('90s') <= duration('1m30s')", true},
+        Rule{"duration('1h') < duration('59m')", false}));
 
 class HasNoValue : public testing::TestWithParam<std::string_view> {};
 
@@ -68,8 +74,9 @@ INSTANTIATE_TEST_SUITE_P(Table, HasNoValue,
                                          "self.text.startsWith(1)", "self.text.unknown('a')", "'a' in self.n",
                                          "self.map[1] == 2", "string(self.list) == ''",
                                          "duration('soon') == duration('1s')", "unknown(self.n)", "self.n.all(c, true)",
-                                         "self.list.all(c, c.x == 1)", "self.text.substring(9) == ''",
-                                         "size(1, 2) == 1", "self.text.endsWith() == 1",
+                                         "self.list.all(c, c.x == 1)", "self.list.all(c, true) && c == 1",
+                                         "oldSelf.n == 3", "size('1s') == 2 && size(self.no) == duration(1)",
+                                         "self.text.substring(9) == ''", "size(1, 2) == 1", "self.text.endsWith() == 1",
                                          // Not CEL, or beyond what the rules use.
                                          "", "self.", "self.n ==", "(true", "'open", "self.n == 3)", "has(self)",
                                          "self.list.all(1, true)", "[1, 2", R"('a\n' == '')",
