@@ -77,7 +77,8 @@ std::size_t escape_bytes(std::string_view text) {
   if (text[1] == ']') {
     for (std::size_t at = 2; at < text.size(); ++at) {
       if (text[at] == bell) return at + 1;
-      if (text[at] == escape) return std::min(at + 2, text.size());
+      if (text[at] == escape)
+        return text.substr(at).starts_with("\x1b\\") ? at + 2 : at;  // Another sequence ends it too.
     }
     return text.size();
   }

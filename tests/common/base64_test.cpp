@@ -31,7 +31,9 @@ TEST(DecodeBase64, SkipsLineEnds) {
 }
 
 TEST(DecodeBase64, RefusesWhatIsNone) {
-  for (const char* text : {"Zg=", "Z", "Zm9v!", "====", "Zg==Zg==", "Z===", "=", "Z=g="})
+  for (const char* text : {"Zg=", "Z", "Zm9v!", "====", "Zg==Zg==", "Z===", "=", "Z=g=", "Zg=v", "Zm9!",
+                           "Zm\xff"
+                           "9"})
     EXPECT_FALSE(decode_base64(text)) << text;
 }
 

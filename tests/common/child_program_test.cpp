@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <set>
 #include <sstream>
@@ -71,10 +72,26 @@ TEST(RunProgram, EndsTheProgramOnceAStopIsRequested) {
   EXPECT_EQ(end.error().kind, ErrorKind::cancelled);
 }
 
+TEST(RunProgram, GivesTheProgramTheUsualSignalsWhateverThisProcessDoesWithThem) {
+  sigset_t blocked;
+  sigset_t before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGTERM);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &blocked, &before), 0);
+  const auto ignored = std::signal(SIGUSR1, SIG_IGN);
+  const auto terminated = run_shell("kill -TERM $$");
+  const auto signalled = run_shell("kill -USR1 $$");
+  std::signal(SIGUSR1, ignored);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ASSERT_TRUE(terminated && signalled);
+  EXPECT_EQ(terminated->exit_code, 128 + SIGTERM);
+  EXPECT_EQ(signalled->exit_code, 128 + SIGUSR1);
+}
+
 TEST(RunProgram, KeepsStandardErrorOnOneLine) {
-  const auto end = run_shell(R"(printf 'a\tb\r\nsig=c.\033[1m\n\n' >&2)");
+  const auto end = run_shell(R"(printf 'a\tb\r\nsig=c.\033[1m\177 d\n\n' >&2)");
   ASSERT_TRUE(end) << end.error().message;
-  EXPECT_EQ(end->words, "a b  sig=c. [1m");
+  EXPECT_EQ(end->words, "a b  sig=c. [1m  d");
 }
 
 TEST(RunProgram, AddsToTheEnvironment) {

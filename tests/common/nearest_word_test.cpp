@@ -26,6 +26,26 @@ TEST(NearestWord, IsTheOneThatWasMistyped) {
   EXPECT_EQ(nearest_word("volumeMoun", words, 1), "");
 }
 
+TEST(NearestWord, CountsNeighboursThatAreSwappedAsOneChangeAndNothingElse) {
+  EXPECT_EQ(nearest_word("abX", std::vector<std::string>{"baX"}), "baX");
+  for (const auto& [word, candidate] : std::vector<std::pair<std::string, std::string>>{
+           {"xab", "xbc"}, {"xbc", "xab"}, {"pqba", "xyab"}, {"pqbaz", "xyabz"}, {"aab", "bba"}}) {
+    EXPECT_EQ(nearest_word(word, std::vector<std::string>{candidate}), "") << word << " and " << candidate;
+  }
+}
+
+TEST(NearestWord, HasAtMost64Bytes) {
+  const std::string longest(64, 'x');
+  EXPECT_EQ(nearest_word(longest, std::vector<std::string>{longest}), longest);
+  EXPECT_EQ(nearest_word(longest, std::vector<std::string>{longest + "x"}), "");
+  EXPECT_EQ(nearest_word(longest + "x", std::vector<std::string>{longest}), "");
+}
+
+TEST(NearestWords, LeaveOutWhatIsFartherThanALaterWord) {
+  EXPECT_EQ(nearest_words("checkpoint", std::vector<std::string>{"checkpaimt", "checkpoimt", "checkpaims"}),
+            std::vector<std::string>{"checkpoimt"});
+}
+
 TEST(NearestWords, AreSeveralWhereTheyAreEquallyNear) {
   const std::vector<std::string> words{"checkpoint", "checkpoints", "logs", "runs", "rust"};
   EXPECT_EQ(nearest_words("chekpoint", words), std::vector<std::string>{"checkpoint"});

@@ -24,10 +24,36 @@ TEST(ParseRfc3339, ReadsFractionsAndOffsets) {
   for (const auto& [text, time] : cases) EXPECT_EQ(parse_rfc3339(text), time) << text;
 }
 
+TEST(ParseRfc3339, TakesTheLastHourMinuteAndSecondOfADay) {
+  EXPECT_EQ(parse_rfc3339("2026-11-20T23:59:59Z"), ten_o_clock - 10h - 1s);
+  EXPECT_EQ(parse_rfc3339("2026-11-20T23:59:60z"), ten_o_clock - 10h) << "a leap second";
+}
+
 TEST(ParseRfc3339, RefusesEverythingElse) {
-  for (const std::string text :
-       {"", "2026-11-21", "2026-11-21T10:00:00", "2026-13-21T10:00:00Z", "2026-02-30T10:00:00Z", "2026-11-21T24:00:00Z",
-        "2026-11-21T10:00:00.Z", "2026-11-21T10:00:00Zjunk", "+026-11-21T10:00:00Z"}) {
+  for (const std::string text : {"",
+                                 "2026-11-21",
+                                 "2026-11-21T10:00:00",
+                                 "2026-13-21T10:00:00Z",
+                                 "2026-02-30T10:00:00Z",
+                                 "2026-11-21T24:00:00Z",
+                                 "2026-11-21T10:60:00Z",
+                                 "2026-11-21T10:00:61Z",
+                                 "2026-11-21T10:00:00.Z",
+                                 "2026-11-21T10:00:00Zjunk",
+                                 "+026-11-21T10:00:00Z",
+                                 "2026x11-21T10:00:00Z",
+                                 "2026-11x21T10:00:00Z",
+                                 "2026-11-21x10:00:00Z",
+                                 "2026-11-21T10x00:00Z",
+                                 "2026-11-21T10:00x00Z",
+                                 "2026-11-21T10:00:00x02:30",
+                                 "2026-11-21T10:00:00+02x30",
+                                 "2026-11-21T10:00:00+0230",
+                                 "2026-11-21T10:00:00+02:3",
+                                 "2026-11-21T10:00:00+02:",
+                                 "2026-11-21T10:00:00+02",
+                                 "2026-11-21T10:00:00+",
+                                 "2026-1"}) {
     EXPECT_FALSE(parse_rfc3339(text)) << text;
   }
 }

@@ -22,6 +22,11 @@ TEST(KeepBeginning, CutsNoCharacterInTwo) {
   EXPECT_EQ(keep_beginning("\u20ac\u20ac", 4), "...");
 }
 
+TEST(KeepBeginning, CutsATextThatIsNoUtf8) {
+  EXPECT_EQ(keep_beginning("\x80\x80\x80\x80\x80", 4), "...");
+  EXPECT_EQ(keep_end("\x80\x80\x80\x80\x80\x80", 5), "... ");
+}
+
 TEST(KeepEnd, KeepsWhatFitsAndMarksTheCut) {
   EXPECT_EQ(keep_end("whole", 5), "whole");
   EXPECT_EQ(keep_end("longer than that", 8), "... that");
@@ -45,6 +50,16 @@ TEST(Utf8CharacterBytes, IsZeroForBytesThatAreNoCharacter) {
       {"\u00e9x", 2},
       {"\u20acx", 3},
       {"\U0001f600x", 4},
+      {"\u00e9", 2},  // The text ends with the character.
+      // The first and the last character of each length, and those beside the halves of a UTF-16 pair.
+      {"\u0080", 2},
+      {"\u07ff", 2},
+      {"\u0800", 3},
+      {"\ud7ff", 3},
+      {"\ue000", 3},
+      {"\uffff", 3},
+      {"\U00010000", 4},
+      {"\U0010ffff", 4},
       {"\x80", 0},              // The middle of a character.
       {"\xc3", 0},              // A character that ends too early.
       {"\xc3x", 0},             // A character that ends too early, before another one.

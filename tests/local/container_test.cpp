@@ -105,13 +105,18 @@ TEST_F(ResolveContainerTest, AVariableMayBeTheCpuRequestInThousandths) {
                                                         {R"({"requests": {"cpu": "2"}})", "2000"},
                                                         {R"({"requests": {"cpu": 1.5}})", "1500"},
                                                         {R"({"requests": {"cpu": "0.0001"}})", "1"},
+                                                        {R"({"requests": {"cpu": "1000000000"}})", "1000000000000"},
+                                                        {R"({"requests": {"cpu": 0}})", "0"},
                                                         {R"({})", "0"}}) {
     const auto spec = resolve(with(request));
     ASSERT_TRUE(spec) << spec.error().message;
     EXPECT_THAT(spec->environment, Contains("M=" + value)) << request;
   }
-  EXPECT_EQ(resolve(with(R"({"requests": {"cpu": "many"}})")).error().message,
-            "resources.requests.cpu is not an amount of processors");
+  for (const auto* request : {R"("many")", R"("")", R"("m")", R"("2x")", R"("-1")", R"("1000000001")", R"("1e400")"}) {
+    const auto spec = resolve(with(R"({"requests": {"cpu": )" + std::string{request} + "}}"));
+    ASSERT_FALSE(spec) << request;
+    EXPECT_EQ(spec.error().message, "resources.requests.cpu is not an amount of processors");
+  }
 }
 
 TEST_F(ResolveContainerTest, OverridesAreSetOverTheContainersOwnVariablesAndUseThem) {
@@ -127,6 +132,8 @@ TEST_F(ResolveContainerTest, AContainerOfATrainingJobWithoutACommandRunsTheWorke
       R"({"name": "worker", "args": ["--x"], "env": [{"name": "TRAINYARD_SPEC", "value": "{}"}]})";
   context_.worker_program = "/opt/trainyard-worker";
   EXPECT_THAT(resolve(container)->arguments, ElementsAre("/opt/trainyard-worker", "--x"));
+  EXPECT_THAT(refusal(R"({"name": "worker", "env": [{"name": "OTHER", "value": "{}"}]})"),
+              testing::HasSubstr("container worker has no command"));
 }
 
 TEST_F(ResolveContainerTest, MountsAreTakenWhereTheirPathIsRightAlready) {
@@ -154,6 +161,10 @@ TEST_F(ResolveContainerTest, RefusesByNameWhatThisMachineCannotGive) {
        "invalid: volumeMount absent names no volume of the pod"},
       {with(R"("volumeMounts": [{"name": "scratch", "mountPath": "/x"}])"),
        "invalid: volume scratch cannot be mounted at /x on this machine"},
+      {with(R"("volumeMounts": [{"name": "host", "mountPath": "/dev/shm"}])"),
+       "invalid: volume host cannot be mounted at /dev/shm on this machine"},
+      {with(R"("volumeMounts": [{"name": "scratch", "mountPath": ""}])"),
+       "invalid: volume scratch cannot be mounted at  on this machine"},
       {with(R"("volumeMounts": [{"name": "other", "mountPath": "/x"}])"),
        "not_found: persistentvolumeclaim \"unmapped\" not found"},
       {with(R"("volumeMounts": [{"name": "data", "mountPath": "/data"}])"),
@@ -170,10 +181,21 @@ TEST_F(ResolveContainerTest, RefusesByNameWhatThisMachineCannotGive) {
 
 TEST(ExpandVariables, FollowsKubernetesRules) {
   const Variables variables{{"A", "1"}, {"B_2", "two"}};
-  const std::vector<std::pair<std::string, std::string>> cases{
-      {"", ""},          {"plain", "plain"},    {"$(A)", "1"}, {"x$(A)y$(B_2)", "x1ytwo"}, {"$(C)", "$(C)"},
-      {"$$(A)", "$(A)"}, {"$$$(A)", "$1"},      {"$A", "$A"},  {"cost: 5$", "cost: 5$"},   {"$(A", "$(A"},
-      {"$$", "$"},       {"$(A)$$(A)", "1$(A)"}};
+  const std::vector<std::pair<std::string, std::string>> cases{{"", ""},
+                                                               {"plain", "plain"},
+                                                               {"$(A)", "1"},
+                                                               {"x$(A)y$(B_2)", "x1ytwo"},
+                                                               {"$(C)", "$(C)"},
+                                                               {"$$(A)", "$(A)"},
+                                                               {"$$$(A)", "$1"},
+                                                               {"$A", "$A"},
+                                                               {"cost: 5$", "cost: 5$"},
+                                                               {"$(A", "$(A"},
+                                                               {"$$", "$"},
+                                                               {"$(A)$$(A)", "1$(A)"},
+                                                               {"$(A)B)", "1B)"},
+                                                               {"$A)", "$A)"},
+                                                               {"$(C))$(A)", "$(C))1"}};
   for (const auto& [text, expanded] : cases) EXPECT_EQ(expand_variables(text, variables), expanded) << text;
 }
 

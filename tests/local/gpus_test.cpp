@@ -16,8 +16,13 @@ TEST(FindGpus, CountsDeviceFilesUnlessVariablesNameTheGpus) {
   const std::string folder = devices.path();
   EXPECT_EQ(find_gpus({}, folder), Gpus{});
   EXPECT_EQ(find_gpus("0,1", folder), Gpus{}) << "a variable makes no devices";
-  for (const auto* name : {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia", "null"}) devices.write(name, "");
+  for (const auto* name :
+       {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia", "nvidia-9", "nvidia1x", "nvme12345", "null"})
+    devices.write(name, "");
   EXPECT_EQ(find_gpus({}, folder), (Gpus{"0", "1"}));
+  devices.write("nvidia9", "");
+  EXPECT_EQ(find_gpus({}, folder), (Gpus{"0", "1", "2"}));
+  EXPECT_EQ(find_gpus("0,", folder), Gpus{"0"});
   EXPECT_EQ(find_gpus("1", folder), Gpus{"1"});
   EXPECT_EQ(find_gpus("GPU-8f2a,MIG-1", folder), (Gpus{"GPU-8f2a", "MIG-1"}));
   EXPECT_EQ(find_gpus("", folder), Gpus{});
@@ -37,6 +42,7 @@ TEST(ParseDevices, ReadsWhatLightningsUsersWrite) {
       {"1, 3", {.kind = Kind::listed, .count = 0, .indices = {1, 3}}},
       {"3,1", {.kind = Kind::listed, .count = 0, .indices = {3, 1}}},
       {"1,", {.kind = Kind::listed, .count = 0, .indices = {1}}},
+      {"1", {.kind = Kind::first, .count = 1}},
       {"1024", {.kind = Kind::first, .count = 1024}},
   };
   for (const auto& [text, wanted] : table) {
@@ -63,6 +69,8 @@ TEST(ParseDevices, RefusesOtherTextsAndSaysWhatIsWrong) {
       {"1,1024", "1024 is no number of a device"},
       {"1,3,1", "device 1 is there twice"},
       {"[1", "it is no whole number"},
+      {"1]", "it is no whole number"},
+      {"1],", "'1]' is no whole number"},
   };
   for (const auto& [text, fault] : table) {
     const auto choice = parse_devices(text);
