@@ -88,6 +88,11 @@ def refused_by(output: str, mutants: list[Mutant]) -> set[str]:
     return refused
 
 
+def configure(preset: str) -> None:
+    # With the library's assertions a mutant that reads an empty optional, or beyond the end of a list, ends there.
+    subprocess.run(["cmake", "--preset", preset, "-DCMAKE_CXX_FLAGS=-D_GLIBCXX_ASSERTIONS"], cwd=TREE, check=True, stdout=subprocess.DEVNULL)
+
+
 def build(names: list[str], targets: list[str], preset: str) -> list[Mutant]:
     """Builds the tests with all mutants that compile; returns these."""
     memory = FOLDER / "refused.json"
@@ -98,7 +103,7 @@ def build(names: list[str], targets: list[str], preset: str) -> list[Mutant]:
         files, mutants = rewrite_all(names, refused)
         copy_tree(TREE, files)
         if not (TREE / "build" / preset / "CMakeCache.txt").exists():
-            subprocess.run(["cmake", "--preset", preset], cwd=TREE, check=True, stdout=subprocess.DEVNULL)
+            configure(preset)
         made = subprocess.run(["cmake", "--build", f"build/{preset}", "--target", *targets, "--", "-k", "0"], cwd=TREE, capture_output=True, text=True, check=False)
         if made.returncode == 0:
             for name in names:
@@ -213,7 +218,7 @@ def main() -> int:
 def mutate(options: argparse.Namespace) -> int:
     names = sources(options.folders)
     copy_tree(TREE, {})
-    subprocess.run(["cmake", "--preset", options.preset], cwd=TREE, check=True, stdout=subprocess.DEVNULL)
+    configure(options.preset)
     folders = [name if (SOURCE / name).is_dir() else str(pathlib.Path(name).parent) for name in options.folders]
     tests = programs(options.preset, options.tests, folders)
     print(f"building {', '.join(tests)}", flush=True)

@@ -52,6 +52,8 @@ TEST(NextAvoidedNodes, AreBounded) {
   Names many;
   for (int index = 0; index < 40; ++index) many.push_back("lost-" + std::to_string(index));
   EXPECT_EQ(next_avoided_nodes(avoiding({}), {.lost_nodes = many}), Names(many.begin(), many.begin() + 16));
+  const Names most(many.begin(), many.begin() + 16);
+  EXPECT_EQ(next_avoided_nodes(avoiding({}), {.lost_nodes = most}), most);
   const Names oldest_last =
       next_avoided_nodes(avoiding(Names(many.begin(), many.begin() + 16)), {.lost_nodes = {"new"}});
   EXPECT_EQ(oldest_last.size(), 16U);

@@ -296,7 +296,19 @@ TEST(ReadProgressReport, EstimatesTheEndFromWhatIsLeftUnlessThatIsAbsurd) {
   EXPECT_FALSE(end(-1).estimated_end);
   EXPECT_FALSE(end(nullptr).estimated_end);
   EXPECT_FALSE(end("1").estimated_end);
+  EXPECT_EQ(end(315'360'000).estimated_end, later + 315'360'000s) << "ten years";
+  EXPECT_FALSE(end(315'360'001).estimated_end);
   EXPECT_FALSE(end(4e8).estimated_end);
+}
+
+TEST(ReadProgressReport, TakesTheTimesOfACheckpointThatAStatusCanHold) {
+  const auto time_of = [](const char* time) {
+    return read_progress_report({{"checkpoint", {{"step", 1}, {"time", time}}}}, 1, later).checkpoint->time;
+  };
+  EXPECT_EQ(time_of("1970-01-01T00:00:00Z"), Time{});
+  EXPECT_FALSE(time_of("1969-12-31T23:59:59Z"));
+  EXPECT_TRUE(time_of("9999-12-30T23:59:59Z"));
+  EXPECT_FALSE(time_of("9999-12-31T00:00:00Z"));
 }
 
 TEST(ReadProgressReport, ReadsAllThatTheContractNames) {
