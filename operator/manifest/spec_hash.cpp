@@ -19,10 +19,22 @@ std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
+// Pods that still run carry hashes of earlier operators, which wrote some fields whether or not they said anything.
+
+nlohmann::json training_parts(const api::TrainingSpec& spec) {
+  nlohmann::json parts = api::to_json(spec);
+  if (const auto strategy = parts.find("strategy"); strategy != parts.end()) {
+    strategy->emplace("gradientCompression", "none");
+    strategy->emplace("broadcastBuffers", true);
+    strategy->emplace("syncBatchNorm", false);
+  }
+  return parts;
+}
+
 nlohmann::json checkpoint_parts(const api::CheckpointSpec& spec) {
   nlohmann::json parts = worker_checkpoint(spec);
-  // Before pathStyle became optional it was false if a job did not set it. Pods from that time, whose jobs set nothing
-  // in s3, carry a hash with false.
+  parts.emplace("every", nlohmann::json::object());
+  // Before pathStyle became optional it was false if a job did not set it.
   if (spec.s3 == api::S3Spec{}) parts["s3"]["pathStyle"] = false;
   return parts;
 }
@@ -31,7 +43,7 @@ nlohmann::json checkpoint_parts(const api::CheckpointSpec& spec) {
 
 std::string spec_hash(const api::TrainingJobSpec& spec) {
   nlohmann::json parts{{"replicas", spec.replicas}, {"gpusPerPod", spec.gpus_per_pod}, {"template", spec.pod_template}};
-  if (spec.training) parts["training"] = api::to_json(*spec.training);
+  if (spec.training) parts["training"] = training_parts(*spec.training);
   if (spec.checkpoint) parts["checkpoint"] = checkpoint_parts(*spec.checkpoint);
   return fmt::format("{:016x}", fnv1a(parts.dump()));
 }

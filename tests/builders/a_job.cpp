@@ -86,12 +86,7 @@ json JobBuilder::manifest() const {
               {"cleanPods", clean_pods_names.at(static_cast<std::size_t>(spec.clean_pods))}};
   if (!spec.pod_template.empty()) fields["template"] = spec.pod_template;
   if (spec.training) fields["training"] = api::to_json(*spec.training);
-  if (spec.checkpoint) {
-    json checkpoint = api::to_json(*spec.checkpoint);
-    if (checkpoint.at("every").empty())
-      checkpoint.erase("every");  // The server sets a default, and refuses an empty object.
-    fields["checkpoint"] = std::move(checkpoint);
-  }
+  if (spec.checkpoint) fields["checkpoint"] = api::to_json(*spec.checkpoint);
   if (spec.active_deadline) fields["activeDeadlineSeconds"] = spec.active_deadline->count();
   if (spec.ttl_after_finished) fields["ttlSecondsAfterFinished"] = spec.ttl_after_finished->count();
   return {{"apiVersion", "trainyard.dev/v1alpha1"},

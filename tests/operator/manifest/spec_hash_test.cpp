@@ -45,6 +45,12 @@ constexpr Pinned pinned[]{
         "training": {"model": {"name": "fashion_cnn"}, "epochs": 1, "snapshots": {}},
         "checkpoint": {"uri": "file:///checkpoints", "local": {"path": "/mnt/nvme", "every": {"time": "30s"}},
                        "resume": "none"}})"},
+    {"fdb7e2849b100424", R"({"replicas": 1, "training": {"model": {"name": "mlp"}, "strategy": {"name": "single"}}})"},
+    {"4ced258f4e6433b2", R"({"replicas": 2, "training": {"model": {"name": "mlp"},
+        "strategy": {"name": "bagua", "algorithm": "lowPrecisionDecentralized"}}})"},
+    {"00fe01ae732399ec",
+     R"({"replicas": 2, "training": {"model": {"name": "mlp"}, "strategy": {"gradientCompression": "bf16",
+        "broadcastBuffers": false, "syncBatchNorm": true, "bucketMiB": 8}}})"},
 };
 
 // If the hash changed with an upgrade of the operator, the next edit of a budget or a deadline would restart every
