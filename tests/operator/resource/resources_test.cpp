@@ -105,6 +105,10 @@ TEST(PackedPod, UnpacksToAnEqualPod) {
                 .init_containers = {{.name = "init"}}};
   EXPECT_EQ(unpack(pack(pod)), pod);
   EXPECT_EQ(unpack(pack(Pod{})), Pod{});
+  for (const std::int64_t generation : {63, 64, 65, -64, -65, 8191, 8192, -8192, -8193}) {
+    const Pod numbered{.metadata = {.generation = generation}};
+    EXPECT_EQ(unpack(pack(numbered)), numbered) << "where its number takes one byte more";
+  }
 }
 
 TEST(PackedPod, IsSmall) {
