@@ -393,10 +393,13 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     };
   }
   if (training.task != api::Task::fit) {
-    // Nothing is trained: the exchange then only sends the weights, and keeps no memory for gradients.
+    // Nothing is trained: the exchange then only sends the weights, and keeps no memory for gradients. So every
+    // strategy is like ddp here, but `single`, which refuses several ranks.
     for (const auto& [name, parameter] : named_parameters(*run.module)) parameter.set_requires_grad(false);
-    const auto gradients = strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module),
-                                                        run.group, wait, follow);
+    const bool is_single = training.strategy.name == api::StrategyName::single;
+    const auto gradients =
+        strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group, wait, follow,
+                                     is_single ? training.strategy : api::StrategySpec{});
     return run_evaluation(run, *gradients, link, group.attempt, device, run.in_flight ? follow : wait, patience);
   }
   auto timeline = open_timeline(run.job, run.clock, group.attempt, run.group.rank);
