@@ -19,8 +19,8 @@ std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-// Pods that still run carry hashes of earlier operators, which wrote some fields whether or not they said anything.
-
+/// What `spec` adds to the hash. Earlier operators, whose pods still run, wrote these three fields beside every
+/// strategy.
 nlohmann::json training_parts(const api::TrainingSpec& spec) {
   nlohmann::json parts = api::to_json(spec);
   if (const auto strategy = parts.find("strategy"); strategy != parts.end()) {
@@ -31,6 +31,7 @@ nlohmann::json training_parts(const api::TrainingSpec& spec) {
   return parts;
 }
 
+/// What `spec` adds to the hash, with the fields that earlier operators wrote where the job did not set them.
 nlohmann::json checkpoint_parts(const api::CheckpointSpec& spec) {
   nlohmann::json parts = worker_checkpoint(spec);
   parts.emplace("every", nlohmann::json::object());

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """scripts/mutants, and the list of planted bugs. Usage: mutants_test.py SOURCE_FOLDER"""
 
-import json
 import pathlib
 import re
 import runpy
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from small_project import make_project
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 sys.path.insert(0, str(SOURCE / "scripts"))
@@ -36,19 +35,7 @@ SURVIVOR = mutant("unused=1", "unused=2")
 
 class Mutants(unittest.TestCase):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.project = pathlib.Path(folder.name)
-        for name in ("scripts", "tests/mutants"):
-            (self.project / name).mkdir(parents=True)
-        for name in ("mutants", "tree_copy.py"):
-            shutil.copy(SOURCE / "scripts" / name, self.project / "scripts" / name)
-        presets = [{"name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/release"}]
-        (self.project / "CMakePresets.json").write_text(json.dumps({"version": 6, "configurePresets": presets}))
-        (self.project / "CMakeLists.txt").write_text(CMAKE)
-        (self.project / "answer.sh").write_text(ANSWER)
-        (self.project / ".gitignore").write_text("/build/\n")
-        subprocess.run(["git", "init", "-q"], cwd=self.project, check=True)
+        self.project = make_project(self, ["scripts/mutants", "scripts/tree_copy.py"], {"CMakeLists.txt": CMAKE, "answer.sh": ANSWER})
 
     def run_mutants(self, *entries: str, words: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
         (self.project / "tests/mutants/small.toml").write_text("\n".join(entries))

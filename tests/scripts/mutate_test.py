@@ -1,13 +1,10 @@
 #!/usr/bin/env python3
 """scripts/mutate, and how it rewrites sources. Usage: mutate_test.py SOURCE_FOLDER. Needs what scripts/setup mutate installs."""
 
-import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
@@ -22,6 +19,7 @@ if sys.executable != PYTHON:
 
 from mutate import kill_all  # noqa: E402
 from mutation import rewrite  # noqa: E402
+from small_project import make_project  # noqa: E402
 
 CMAKE = """cmake_minimum_required(VERSION 3.25)
 project(small LANGUAGES CXX)
@@ -98,18 +96,8 @@ class Mutate(unittest.TestCase):
             self.assertEqual(left.wait(10), -9)
 
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.project = pathlib.Path(folder.name)
-        for name in ("scripts", "tests/mutants"):
-            (self.project / name).mkdir(parents=True)
-        for name in ("scripts/mutate.py", "scripts/mutation.py", "scripts/tree_copy.py", "tests/mutants/mutation.hpp"):
-            shutil.copy(SOURCE / name, self.project / name)
-        presets = [{"name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/release"}]
-        (self.project / "CMakePresets.json").write_text(json.dumps({"version": 6, "configurePresets": presets}))
-        for name, text in (("CMakeLists.txt", CMAKE), ("small.cpp", SMALL), ("tests/small_test.cpp", TEST), (".gitignore", "/build/\n__pycache__/\n")):
-            (self.project / name).write_text(text)
-        subprocess.run(["git", "init", "-q"], cwd=self.project, check=True)
+        self.project = make_project(self, ["scripts/mutate.py", "scripts/mutation.py", "scripts/tree_copy.py", "tests/mutants/mutation.hpp"],
+                                    {"CMakeLists.txt": CMAKE, "small.cpp": SMALL, "tests/small_test.cpp": TEST})
 
     def run_mutate(self, *words: str) -> subprocess.CompletedProcess:
         return subprocess.run([sys.executable, "scripts/mutate.py", *words], cwd=self.project, capture_output=True, text=True, check=False)

@@ -132,10 +132,13 @@ TEST_F(RankProgramTest, TestsAndPredictsWithTheWeightsOfACheckpoint) {
   const auto index = nlohmann::json::parse(fakes::text_of(folder_.path() + "/predicted/predictions/index.json"));
   EXPECT_EQ(index.at("samples"), 40);
   EXPECT_EQ(index.at("files").size(), 2U);
+}
 
-  auto single = start(2, data + R"(, "task": "test", "strategy": {"name": "single"})");
-  EXPECT_EQ(wait(single), (std::vector<int>{contract::exit_do_not_restart, contract::exit_do_not_restart}));
-  EXPECT_THAT(single[0].log(), HasSubstr("is single, which is one rank, but 2 ranks were started"));
+TEST_F(RankProgramTest, RefusesSeveralRanksOfATestThatIsOneRankAlone) {
+  auto ranks = start(2, R"("data": {"format": "synthetic", "samples": 240}, "batchSize": 8, "task": "test",
+      "model": {"name": "fashion_cnn", "weights": "file:///none.safetensors"}, "strategy": {"name": "single"})");
+  EXPECT_EQ(wait(ranks), (std::vector<int>{contract::exit_do_not_restart, contract::exit_do_not_restart}));
+  EXPECT_THAT(ranks[0].log(), HasSubstr("is single, which is one rank, but 2 ranks were started"));
 }
 
 TEST_F(RankProgramTest, ShowsItsMetricsAndImagesOfBothAttemptsBesideTheCheckpoints) {
