@@ -62,6 +62,30 @@ TEST(DecodeImage, ReadsJpegToNearlyTheSamePixels) {
   EXPECT_LE(difference(*printed, plain_picture(8, 8, 128, 64, 0).permute({2, 0, 1})), 2);
 }
 
+TEST(DecodeImage, ReadsTheInksOfEachFormOfCmyk) {
+  const torch::Tensor light = torch::tensor({255, 128, 0, 128}, torch::kUInt8).expand({8, 8, 4});
+  const torch::Tensor expected = plain_picture(8, 8, 128, 64, 0).permute({2, 0, 1});
+  const auto ycck = decode_text(fakes::ycck_jpeg_of(light));
+  ASSERT_TRUE(ycck.has_value()) << ycck.error().message;
+  EXPECT_LE(difference(*ycck, expected), 3);
+  const auto plain = decode_text(fakes::plain_cmyk_jpeg_of(255 - light));
+  ASSERT_TRUE(plain.has_value()) << plain.error().message;
+  EXPECT_LE(difference(*plain, expected), 3);
+}
+
+TEST(DecodeImage, ReadsAnInterlacedPng) {
+  // Adam7: of 2 x 2 pixels its first pass has the one at the left above, the sixth that beside it, the last the second
+  // row.
+  const std::string rows = std::string("\0a\0b\0cd", 7);
+  const std::string file =
+      std::string{"\x89PNG\r\n\x1a\n"} +
+      fakes::png_chunk("IHDR", big_endian_text(2) + big_endian_text(2) + std::string("\x08\0\0\0\x01", 5)) +
+      fakes::png_chunk("IDAT", fakes::deflated(rows)) + fakes::png_chunk("IEND", "");
+  const auto picture = decode_text(file);
+  ASSERT_TRUE(picture.has_value()) << picture.error().message;
+  EXPECT_TRUE((*picture)[0].equal(torch::tensor({'a', 'b', 'c', 'd'}, torch::kUInt8).view({2, 2}))) << *picture;
+}
+
 TEST(DecodeImage, RefusesAJpegOfManyScans) {
   const torch::Tensor picture = plain_picture(16, 16, 10, 200, 90);
   const auto usual = decode_text(fakes::jpeg_of_scans(picture, 1));

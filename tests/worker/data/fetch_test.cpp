@@ -117,6 +117,41 @@ TEST_F(FetchTest, LetsNobodyElseTakeItsLockMeanwhile) {
   EXPECT_GT(tries, 0);
 }
 
+TEST_F(FetchTest, ShowsProgressWhileItWaitsForTheLock) {
+  put("images", "abc");
+  std::filesystem::create_directories(folder_);
+  const int held = ::open((folder_ / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  ASSERT_EQ(::flock(held, LOCK_EX), 0);
+  int waits = 0;
+  const auto done = fetch(*store_, folder_, [&] {
+    if (++waits != 2) return;
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "images"));
+    ::close(held);
+  });
+  ASSERT_TRUE(done.has_value()) << done.error().message;
+  EXPECT_EQ(waits, 3) << "two while it waited, one for the file";
+}
+
+TEST_F(FetchTest, SaysWhatItCannotWrite) {
+  put("images", "abc");
+  const auto error = [this](const std::filesystem::path& folder) {
+    const auto done = fetch(*store_, folder, [] {});
+    EXPECT_FALSE(done.has_value());
+    EXPECT_EQ(done.error().kind, ErrorKind::io);
+    return done.error().message;
+  };
+  std::filesystem::create_directories(folder_ / "images" / "full");
+  EXPECT_THAT(error(folder_), HasSubstr("renaming " + (folder_ / "images.part").string()));
+  std::filesystem::remove(folder_ / "images.part");
+  std::filesystem::create_directory(folder_ / "images.part");
+  EXPECT_THAT(error(folder_), HasSubstr("writing " + (folder_ / "images.part").string()));
+  std::filesystem::remove(folder_ / ".lock");
+  std::filesystem::create_directory(folder_ / ".lock");
+  EXPECT_THAT(error(folder_), HasSubstr("opening the lock " + (folder_ / ".lock").string() + ": Is a directory"));
+  cache_.write("file", "");
+  EXPECT_THAT(error(cache_.file("file") / "data"), HasSubstr("making the folder " + cache_.file("file/data").string()));
+}
+
 TEST_F(FetchTest, SaysWhereItFoundNothing) {
   const auto done = fetch(*store_, folder_, [] {});
   ASSERT_FALSE(done.has_value());

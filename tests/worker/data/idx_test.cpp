@@ -65,6 +65,12 @@ TEST_F(IdxTest, RefusesWhatIsNotTheFileItShouldBe) {
   };
   const std::vector<Case> cases{
       {"text", "hello, world", 3, ErrorKind::invalid, "is not an IDX file"},
+      {"a second byte that is not zero", "\0\1\x08\x01\0\0\0\x01\7"s, 1, ErrorKind::invalid, "is not an IDX file"},
+      {"no images", "\0\0\x08\x03\0\0\0\0\0\0\0\x02\0\0\0\x02"s, 3, ErrorKind::invalid, "its shape has a zero"},
+      {"a header that no compression explains",
+       "\0\0\x08\x01\0\x0f\xff\xff"
+       "abc"s,
+       1, ErrorKind::corrupt, "has 11 bytes; its header claims 1048575: it was cut off"},
       {"empty", "", 3, ErrorKind::invalid, "is not an IDX file"},
       {"floats", "\0\0\x0d\x01\0\0\0\x01\0\0\0\0"s, 1, ErrorKind::invalid, "type 0x0d"},
       {"labels for images", two_labels, 3, ErrorKind::invalid, "1 dimensions; 3 were expected"},
@@ -88,6 +94,31 @@ TEST_F(IdxTest, RefusesACompressedFileThatWasCutOff) {
   EXPECT_FALSE(read_idx(file, 3).has_value());
 }
 
+TEST_F(IdxTest, ReadsAsManyImagesAsAllBytesOfTheNumberSay) {
+  const auto labels = read_idx(write("labels", "\0\0\x08\x01\0\x01\x02\x03"s + std::string(0x10203, '\5')), 1);
+  ASSERT_TRUE(labels.has_value()) << labels.error().message;
+  EXPECT_EQ(labels->numel(), 0x10203);
+}
+
+TEST_F(IdxTest, RefusesACompressedFileOfWrongBytes) {
+  const auto file = write_compressed("labels.gz", two_labels);
+  const auto size = static_cast<std::streamoff>(std::filesystem::file_size(file));
+  std::fstream{file, std::ios::binary | std::ios::in | std::ios::out}.seekp(size - 8).write("wrong", 4);  // its CRC
+  const auto labels = read_idx(file, 1);
+  ASSERT_FALSE(labels.has_value());
+  EXPECT_EQ(labels.error().kind, ErrorKind::corrupt);
+  EXPECT_THAT(labels.error().message, HasSubstr("reading " + file.string()));
+}
+
+TEST_F(IdxTest, TellsAMissingFileFromOneThatCannotBeOpened) {
+  EXPECT_EQ(read_idx(folder_ / "missing", 1).error().kind, ErrorKind::not_found);
+  std::filesystem::create_symlink("loop", folder_ / "loop");
+  const auto loop = read_idx(folder_ / "loop", 1);
+  ASSERT_FALSE(loop.has_value());
+  EXPECT_EQ(loop.error().kind, ErrorKind::forbidden);
+  EXPECT_THAT(loop.error().message, HasSubstr("loop cannot be opened: Too many levels of symbolic links"));
+}
+
 TEST_F(IdxTest, PairsImagesAndLabelsOfAPart) {
   write("train-images-idx3-ubyte", two_images);
   write_compressed("train-labels-idx1-ubyte.gz", two_labels);
@@ -107,6 +138,9 @@ TEST_F(IdxTest, NamesThePathAndTheFilesThatAreNotThere) {
 
   const auto missing_labels = read_labeled_images(folder_, "t10k");
   ASSERT_FALSE(missing_labels.has_value());
+  write("train-labels-idx1-ubyte", two_labels);
+  EXPECT_THAT(read_labeled_images(folder_, "train").error().message,
+              HasSubstr("does not hold train-images-idx3-ubyte ("));
   EXPECT_THAT(missing_labels.error().message, HasSubstr("does not hold t10k-labels-idx1-ubyte (each may end in .gz)"));
 }
 

@@ -71,6 +71,53 @@ TEST(CropAndFlip, ChangesASampleAlikeInEveryBatch) {
   EXPECT_TRUE(images.equal(crop_and_flip(images, {}, torch::arange(6), 1, 2))) << "nothing was asked for";
 }
 
+TEST(CropAndFlip, DoesOnlyWhatIsAskedFor) {
+  const torch::Tensor images = torch::arange(1, 16 * 6 + 1, torch::kUInt8).view({16, 1, 2, 3});
+  const torch::Tensor mirrored = images.flip(3);
+  const torch::Tensor flipped = crop_and_flip(images, {.horizontal_flip = true}, torch::arange(16), 0, 0);
+  int mirrored_count = 0;
+  for (int image = 0; image < 16; ++image) {
+    const bool is_mirrored = flipped[image].equal(mirrored[image]);
+    EXPECT_TRUE(is_mirrored || flipped[image].equal(images[image])) << image;
+    mirrored_count += is_mirrored ? 1 : 0;
+  }
+  EXPECT_GT(mirrored_count, 2);
+  EXPECT_LT(mirrored_count, 14);
+  const torch::Tensor cropped = crop_and_flip(images, {.crop_padding = 1}, torch::arange(16), 0, 0);
+  for (int image = 0; image < 16; ++image) {
+    const torch::Tensor padded = torch::constant_pad_nd(images[image], {1, 1, 1, 1});
+    bool is_part = false;
+    for (int top = 0; top < 3; ++top) {
+      for (int left = 0; left < 3; ++left)
+        is_part = is_part || cropped[image].equal(padded.slice(1, top, top + 2).slice(2, left, left + 3));
+    }
+    EXPECT_TRUE(is_part) << "a crop is not mirrored: " << image;
+  }
+}
+
+TEST(Normalization, TakesMeanOrDeviationAlone) {
+  const torch::Tensor images = torch::full({1, 1, 1, 1}, 3.0F);
+  const auto changed = [&](const char* options) {
+    return read_normalization(data_options(options), 1, torch::kCPU).apply(images.clone()).item<float>();
+  };
+  EXPECT_EQ(changed("{}"), 3);
+  EXPECT_EQ(changed(R"({"mean": [1]})"), 2);
+  EXPECT_EQ(changed(R"({"std": [2]})"), 1.5F);
+}
+
+TEST(ImageDataset, KeepsItsIdAndCountsItsClasses) {
+  const LabeledImages part = make_synthetic_images(100, 0, Part::train);
+  const ImageDataset dataset{part.images, part.labels};
+  EXPECT_EQ(dataset.id(), "05109621650ec3ce") << "checkpoints of earlier versions have this id";
+  EXPECT_EQ(dataset.classes(), 10);
+  torch::Tensor other_image = part.images.clone();
+  other_image[0].zero_();
+  EXPECT_NE((ImageDataset{other_image, part.labels}.id()), dataset.id());
+  torch::Tensor other_label = part.labels.clone();
+  other_label[0] = (other_label[0] + 1) % 10;
+  EXPECT_NE((ImageDataset{part.images, other_label}.id()), dataset.id());
+}
+
 TEST(ImageDataset, ChangesTrainingImagesAloneAndNormalisesAll) {
   const LabeledImages part = make_synthetic_images(8, 0, Part::train);
   const ImageDataset dataset{part.images, part.labels, torch::kCPU,

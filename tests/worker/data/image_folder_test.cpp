@@ -8,11 +8,13 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/data/pictures.hpp"
 #include "worker/data/image_folder.hpp"
+#include "worker/data/image_folder_dataset.hpp"
 #include "worker/data/open_data.hpp"
 
 namespace trainyard::data {
@@ -118,6 +120,27 @@ TEST_F(ImageFolderTest, MirrorsHalfOfTheImages) {
   }
   EXPECT_GT(mirrored, 10);
   EXPECT_LT(mirrored, 30);
+}
+
+TEST_F(ImageFolderTest, ChangesOnlyWhatIsAskedForAndOnlyInTraining) {
+  const torch::Tensor ids = torch::arange(4);
+  const auto plain = open(R"({"size": 4})");
+  const torch::Tensor images = plain->train->gather(ids).inputs;
+  const auto mirroring = open(R"({"size": 4, "horizontalFlip": true})");
+  EXPECT_TRUE(mirroring->train->gather(ids).inputs.equal(images)) << "no epoch, no change";
+  for (std::int64_t epoch = 0; epoch < 4; ++epoch)
+    EXPECT_TRUE(plain->train->gather_in_epoch(ids, epoch).inputs.equal(images)) << epoch;
+  const auto cropping = open(R"({"size": 4, "randomResizedCrop": true})");
+  EXPECT_TRUE(cropping->train->gather(ids).inputs.equal(images));
+  const torch::Tensor first = torch::zeros({1}, torch::kInt64);
+  EXPECT_FALSE(cropping->train->gather_in_epoch(first, 0).inputs.equal(images.slice(0, 0, 1)));
+}
+
+TEST_F(ImageFolderTest, ResizesToEightSeventhsOfTheSizeUnlessTold) {
+  for (const auto& [size, resize] : {std::pair{7, 8}, std::pair{8, 10}, std::pair{224, 256}}) {
+    DataSource options = source(R"({"size": )" + std::to_string(size) + "}");
+    EXPECT_EQ(read_picture_changes(options).resize, resize);
+  }
 }
 
 TEST_F(ImageFolderTest, GathersOnSeveralThreadsAtOnce) {
@@ -230,6 +253,13 @@ TEST_F(ImageFolderTest, NamesThePictureThatCannotBeDecoded) {
   EXPECT_THAT(refusal(gather(2)), HasSubstr("b.PNG is empty"));
   std::filesystem::remove(folder_.file("train/cat/b.PNG"));
   EXPECT_THROW(gather(2)(), std::runtime_error) << "another attempt may find it";
+  const std::string image_of_one_pixel = png_of(plain_picture(1, 1, 1, 1, 1));
+  std::string huge = image_of_one_pixel;
+  huge.replace(16, 8, fakes::big_endian_text(1U << 19) + fakes::big_endian_text(1U << 19));
+  const std::string header = huge.substr(12, 17);
+  write("train/cat/b.PNG",
+        huge.substr(0, 8) + fakes::png_chunk(header.substr(0, 4), header.substr(4)) + huge.substr(33));
+  EXPECT_THAT(refusal(gather(2)), HasSubstr("it has 524288 x 524288 pixels; from 1 to 67108864 are read; replace the"));
   write("train/cat/b.PNG", png_of(plain_picture(1, 300'000, 1, 1, 1)));
   const auto large = open(R"({"size": 4, "resize": 64})");
   EXPECT_THAT(refusal([&] { (void)large->train->gather(torch::tensor({2}, torch::kInt64)); }),
@@ -258,6 +288,8 @@ TEST_F(ImageFolderTest, RefusesOptionsOutsideTheirBounds) {
   };
   const std::vector<Case> cases{
       {R"({"size": 0})", "size: must be a whole number from 1 to 4096, got 0"},
+      {R"({"size": 4097})", "size: must be a whole number from 1 to 4096, got 4097"},
+      {R"({"resize": 8193})", "resize: must be a whole number from 1 to 8192, got 8193"},
       {R"({"size": 64, "resize": 63})", "resize: must be at least the size 64, got 63"},
       {R"({"channels": 2})", "channels: must be 1 (gray) or 3 (colours), got 2"},
       {R"({"cropScale": [0.5]})", "cropScale: must be two numbers, the smaller one first"},

@@ -24,6 +24,8 @@ TEST(RandomPart, IsThatOfTorchvision) {
       {{32, 32}, {.scale = {0.9, 1}, .ratio = {1, 1}}, 3, 4, 5, {.left = 1, .top = 1, .size = {31, 31}}},
       {{1000, 10}, half, 0, 0, 0, {.left = 493, .top = 0, .size = {13, 10}}},  // No try fits.
       {{10, 1000}, half, 0, 0, 0, {.left = 0, .top = 493, .size = {10, 13}}},
+      {{100, 1}, {.ratio = {0.01, 0.02}}, 0, 0, 0, {.left = 49, .top = 0, .size = {1, 1}}},  // No side is 0.
+      {{1, 100}, {.ratio = {50, 100}}, 0, 0, 0, {.left = 0, .top = 49, .size = {1, 1}}},
       {{1, 1}, {}, 0, 0, 0, {.left = 0, .top = 0, .size = {1, 1}}},
   };
   for (const Case& c : cases) {

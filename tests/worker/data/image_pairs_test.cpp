@@ -56,6 +56,12 @@ TEST_F(ImagePairsTest, DividesAPictureIntoItsPanels) {
   EXPECT_TRUE(other.targets.equal(torch::stack({panel(0), panel(1)}).unsqueeze(0)));
 }
 
+TEST_F(ImagePairsTest, MakesSquaresOf256UnlessTold) {
+  const auto datasets = open("{}");
+  ASSERT_TRUE(datasets.has_value()) << datasets.error().message;
+  EXPECT_EQ(datasets->train->gather(first_).inputs.sizes(), (torch::IntArrayRef{1, 3, 256, 256}));
+}
+
 TEST_F(ImagePairsTest, ChangesAllPanelsOfASampleAlike) {
   const auto datasets = open(R"({"panels": 3, "size": 4, "resize": 6, "horizontalFlip": true})");
   ASSERT_TRUE(datasets.has_value()) << datasets.error().message;

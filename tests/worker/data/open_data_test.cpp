@@ -70,11 +70,27 @@ TEST(OpenData, ReadsTheLabelOfCifar100ThatIsAskedFor) {
   const auto labels = [&](const std::string& options) {
     const auto datasets = open_data(source_of(folder, options), api::DataFormat::cifar100);
     EXPECT_TRUE(datasets.has_value());
+    EXPECT_NO_THROW(std::ignore = open_data(source_of(folder, R"({"mean": [0, 0, 0]})"), api::DataFormat::cifar100))
+        << "three channels";
     EXPECT_EQ(datasets->train->gather(torch::arange(2)).inputs[1].max().item<float>(), 2 / 255.0F);
     return datasets->train->gather(torch::arange(2)).targets;
   };
   EXPECT_TRUE(labels("{}").equal(torch::tensor({99, 0}, torch::kInt64)));
   EXPECT_TRUE(labels(R"({"labels": "coarse"})").equal(torch::tensor({19, 3}, torch::kInt64)));
+}
+
+TEST(OpenData, ReadsIdxFilesAsGrayTrainingAndValidation) {
+  using std::string_literals::operator""s;
+  const fakes::TemporaryFolder folder;
+  folder.write("train-images-idx3-ubyte", "\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x01\xff"s);
+  folder.write("train-labels-idx1-ubyte", "\0\0\x08\x01\0\0\0\x01\x03"s);
+  folder.write("t10k-images-idx3-ubyte", "\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x01\0"s);
+  folder.write("t10k-labels-idx1-ubyte", "\0\0\x08\x01\0\0\0\x01\x05"s);
+  const auto datasets = open_data(source_of(folder, R"({"mean": [0.5]})"), api::DataFormat::idx);
+  ASSERT_TRUE(datasets.has_value()) << datasets.error().message;
+  EXPECT_EQ(datasets->train->gather(torch::arange(1)).inputs.item<float>(), 0.5F);
+  EXPECT_EQ(datasets->train->gather(torch::arange(1)).targets.item<std::int64_t>(), 3);
+  EXPECT_EQ(datasets->validation->gather(torch::arange(1)).targets.item<std::int64_t>(), 5);
 }
 
 TEST(OpenData, RefusesFilesThatAreNotCifarsWithFileSampleAndValue) {
@@ -149,6 +165,9 @@ TEST(ReadFile, RefusesWhatIsTooLargeBeforeItReads) {
                                                .message = path.string() + " has 5 bytes; at most 4 are read",
                                                .retry_after = {}}));
   EXPECT_EQ(read_file(folder.file("other"), 4).error().kind, ErrorKind::not_found);
+  EXPECT_EQ(read_file(folder.file("file/other"), 4).error().kind, ErrorKind::io) << "a file is no folder";
+  EXPECT_THAT(RandomAccessFile::open(folder.file("other"), "look").error().message, HasSubstr("other; look"));
+  EXPECT_EQ(RandomAccessFile::open(folder.file("file/other"), "look").error().kind, ErrorKind::io);
   EXPECT_EQ(read_file(folder.path(), 4).error().kind, ErrorKind::invalid) << "a folder";
 }
 

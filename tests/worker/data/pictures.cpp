@@ -17,7 +17,10 @@ std::uint8_t* bytes_of(const torch::Tensor& picture) {
   return picture.data_ptr<std::uint8_t>();
 }
 
-std::string write_jpeg(const torch::Tensor& picture, bool is_progressive) {
+void change_nothing(jpeg_compress_struct& /*writer*/) {}
+
+/// `change`: what is other than libjpeg's defaults.
+std::string write_jpeg(const torch::Tensor& picture, void (*change)(jpeg_compress_struct&)) {
   const torch::Tensor dense = picture.contiguous();
   jpeg_compress_struct writer{};
   jpeg_error_mgr errors{};
@@ -32,9 +35,8 @@ std::string write_jpeg(const torch::Tensor& picture, bool is_progressive) {
   writer.input_components = channels;
   writer.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
   jpeg_set_defaults(&writer);
-  if (channels == 4) writer.write_Adobe_marker = TRUE;
   jpeg_set_quality(&writer, 100, TRUE);
-  if (is_progressive) jpeg_simple_progression(&writer);
+  change(writer);
   jpeg_start_compress(&writer, TRUE);
   while (writer.next_scanline < writer.image_height) {
     JSAMPROW row = bytes_of(dense) + std::int64_t{writer.next_scanline} * dense.size(1) * channels;
@@ -50,11 +52,19 @@ std::string write_jpeg(const torch::Tensor& picture, bool is_progressive) {
 }  // namespace
 
 std::string jpeg_of(const torch::Tensor& picture) {
-  return write_jpeg(picture, /*is_progressive=*/false);
+  return write_jpeg(picture, change_nothing);
+}
+
+std::string plain_cmyk_jpeg_of(const torch::Tensor& picture) {
+  return write_jpeg(picture, [](jpeg_compress_struct& writer) { writer.write_Adobe_marker = FALSE; });
+}
+
+std::string ycck_jpeg_of(const torch::Tensor& picture) {
+  return write_jpeg(picture, [](jpeg_compress_struct& writer) { jpeg_set_colorspace(&writer, JCS_YCCK); });
 }
 
 std::string jpeg_of_scans(const torch::Tensor& picture, int count) {
-  std::string file = write_jpeg(picture, /*is_progressive=*/true);
+  std::string file = progressive_jpeg_of(picture);
   const std::size_t begin = file.find("\xff\xda");
   std::size_t end = begin + 2;
   // Within a scan's data, 0xff is followed by 0.
@@ -80,7 +90,7 @@ std::string png_of(const torch::Tensor& picture) {
 }
 
 std::string progressive_jpeg_of(const torch::Tensor& picture) {
-  return write_jpeg(picture, /*is_progressive=*/true);
+  return write_jpeg(picture, [](jpeg_compress_struct& writer) { jpeg_simple_progression(&writer); });
 }
 
 std::string big_endian_text(std::uint32_t number) {

@@ -9,6 +9,10 @@ namespace trainyard::fakes {
 
 /// A JPEG file of `picture`, uint8 [H, W, C]: gray (1), red, green and blue (3), or Adobe's inverted CMYK (4).
 [[nodiscard]] std::string jpeg_of(const torch::Tensor& picture);
+/// A JPEG file of CMYK, uint8 [H, W, 4], as programs other than Adobe's write it: without their mark, and 0 is no ink.
+[[nodiscard]] std::string plain_cmyk_jpeg_of(const torch::Tensor& picture);
+/// A JPEG file of Adobe's inverted CMYK, uint8 [H, W, 4], whose inks are stored as luminance and colour (YCCK).
+[[nodiscard]] std::string ycck_jpeg_of(const torch::Tensor& picture);
 /// A JPEG file of several scans, each of which adds to the picture, of which the first is there `count` times.
 [[nodiscard]] std::string jpeg_of_scans(const torch::Tensor& picture, int count);
 /// A PNG file of `picture`, uint8 [H, W, C]: gray (1), with transparency (2), colours (3), with transparency (4).

@@ -77,6 +77,7 @@ TEST_F(SafetensorsDatasetTest, GivesTheRowsOfEachTensor) {
   const Batch batch = datasets->train->gather(torch::tensor({2, 0, 2}, torch::kLong));
   EXPECT_TRUE(torch::equal(batch.inputs, float_inputs().index_select(0, torch::tensor({2, 0, 2}))));
   EXPECT_TRUE(torch::equal(batch.targets, torch::tensor({7, 5, 7}, torch::kLong)));
+  EXPECT_EQ(batch.targets.scalar_type(), torch::kLong) << "as losses take classes";
   EXPECT_TRUE(torch::equal(batch.named.at("mask").tensor(), torch::tensor({true, true, true})));
   EXPECT_TRUE(torch::equal(batch.ids, torch::tensor({2, 0, 2}, torch::kLong)));
 }
@@ -89,6 +90,7 @@ TEST_F(SafetensorsDatasetTest, TakesTheTensorsThatTheJobNames) {
   const Batch batch = named->train->gather(torch::tensor({3}, torch::kLong));
   EXPECT_TRUE(torch::equal(batch.inputs, torch::tensor({250}, torch::kByte)));
   EXPECT_TRUE(torch::equal(batch.targets, torch::tensor({{9.F, 10.F, 11.F}})));
+  EXPECT_EQ(batch.targets.scalar_type(), torch::kFloat);
   const auto without = open(R"({"validation": false, "inputs": "x", "targets": ""})");
   ASSERT_TRUE(without) << without.error().message;
   EXPECT_FALSE(without->train->gather(torch::tensor({0}, torch::kLong)).targets.defined());

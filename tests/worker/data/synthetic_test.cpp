@@ -67,6 +67,34 @@ TEST(SyntheticImages, NamesTheClassesWhosePatternsWouldFillTheMemory) {
   }
 }
 
+TEST(SyntheticImages, AreRefusedOutsideTheirBounds) {
+  const std::string from_1 = "must be a whole number from 1 to ", from_2 = "must be a whole number from 2 to ";
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {R"({"channels": 0})", "channels: " + from_1 + "1024, got 0"},
+      {R"({"channels": 1025})", "channels: " + from_1 + "1024, got 1025"},
+      {R"({"size": 0})", "size: " + from_1 + "8192, got 0"},
+      {R"({"size": 8193})", "size: " + from_1 + "8192, got 8193"},
+      {R"({"classes": 1})", "classes: " + from_2 + "1000000, got 1"},
+      {R"({"classes": 1000001})", "classes: " + from_2 + "1000000, got 1000001"},
+  };
+  for (const auto& [json, message] : cases) {
+    try {
+      std::ignore = read_synthetic_images(Options{json, "training.data.options"});
+      ADD_FAILURE() << json;
+    } catch (const InvalidJob& error) {
+      EXPECT_EQ(error.what(), "training.data.options." + message);
+    }
+  }
+  const SyntheticImages least = read_synthetic_images(Options{R"({"channels": 1, "size": 1, "classes": 2})", ""});
+  EXPECT_EQ(std::tie(least.channels, least.size, least.classes), std::make_tuple(1, 1, 2));
+}
+
+TEST(SyntheticImages, HaveDarkAndBrightPixels) {
+  const torch::Tensor images = make_synthetic_images(500, 0, Part::train).images;
+  EXPECT_EQ(images.min().item<int>(), 0);
+  EXPECT_GT(images.max().item<int>(), 245);
+}
+
 DataSource token_source(const std::string& options) {
   DataSource source;
   source.options = Options{options, "training.data.options"};
@@ -86,6 +114,7 @@ TEST(SyntheticTokens, HaveTargetsOneTokenLaterInTheVocabulary) {
   const torch::Tensor all = tokens->gather(torch::arange(30)).inputs;
   EXPECT_GE(all.min().item<std::int64_t>(), 0);
   EXPECT_LT(all.max().item<std::int64_t>(), 100);
+  EXPECT_GT(std::get<0>(torch::_unique(all.select(1, 0))).numel(), 5) << "sequences begin with different tokens";
   const torch::Tensor steps = (batch.targets - batch.inputs).remainder(100);
   EXPECT_TRUE((steps == 33).logical_or(steps == 34).all().item<bool>()) << "a token is followed by one of two";
 }
@@ -96,6 +125,16 @@ TEST(SyntheticTokens, AreEqualForEqualSourcesAndDifferByPart) {
   const auto tokens = make_synthetic_tokens(source, 5, Part::train)->gather(ids).inputs;
   EXPECT_TRUE(torch::equal(tokens, make_synthetic_tokens(source, 5, Part::train)->gather(ids).inputs));
   EXPECT_FALSE(torch::equal(tokens, make_synthetic_tokens(source, 5, Part::validation)->gather(ids).inputs));
+}
+
+TEST(SyntheticTokens, AreRefusedOutsideTheirBounds) {
+  for (const char* options :
+       {R"({"sequenceLength": 0})", R"({"sequenceLength": 1048577})", R"({"sequenceLength": 1, "vocabulary": 1})",
+        R"({"sequenceLength": 1, "vocabulary": 10000001})"}) {
+    EXPECT_THROW(std::ignore = make_synthetic_tokens(token_source(options), 1, Part::train), InvalidJob) << options;
+  }
+  const DataSource least = token_source(R"({"sequenceLength": 1, "vocabulary": 2})");
+  EXPECT_EQ(make_synthetic_tokens(least, 1, Part::train)->gather(torch::arange(1)).inputs.numel(), 1);
 }
 
 TEST(SyntheticTokens, AreRefusedWhenTheyWouldFillTheMemory) {
