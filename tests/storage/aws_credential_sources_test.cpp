@@ -3,7 +3,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <array>
+#include <chrono>
+
+#include "common/file_descriptor.hpp"
 #include "common/time_text.hpp"
 #include "tests/fakes/fault_proxy.hpp"
 #include "tests/fakes/temporary_folder.hpp"
@@ -13,6 +19,7 @@
 namespace trainyard::storage {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -203,6 +210,41 @@ TEST_F(CredentialSourcesTest, AskTheInstancesMetadataInThreeSteps) {
                                {"AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url() + "/"}};
   EXPECT_EQ(find(variables), given);
   EXPECT_EQ(metadata.request_count(), 3);
+}
+
+/// A port of the loopback address to which connecting waits without end: nothing takes its connections, and no more fit
+/// into the queue.
+class FullPort {
+ public:
+  FullPort() {
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(listening_.get(), 0), 0);
+    EXPECT_EQ(::getsockname(listening_.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+    for (const FileDescriptor& waiting : waiting_)
+      (void)::connect(waiting.get(), reinterpret_cast<const sockaddr*>(&address), size);
+  }
+  [[nodiscard]] std::string url() const { return fmt::format("http://127.0.0.1:{}", port_); }
+
+ private:
+  static FileDescriptor make_socket() { return FileDescriptor{::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)}; }
+
+  FileDescriptor listening_ = make_socket();
+  std::array<FileDescriptor, 4> waiting_{make_socket(), make_socket(), make_socket(), make_socket()};
+  int port_ = 0;
+};
+
+TEST_F(CredentialSourcesTest, DoNotWaitLongForMetadataOfAMachineThatHasNone) {
+  const FullPort nowhere;
+  tuning = {.deadline = 60s, .patience = 1ms, .metadata_connect_timeout = 50ms};
+  const auto begin = std::chrono::steady_clock::now();
+  const auto found =
+      find({{"AWS_EC2_METADATA_DISABLED", "false"}, {"AWS_EC2_METADATA_SERVICE_ENDPOINT", nowhere.url()}});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s) << "much less than the deadline of a request";
+  ASSERT_FALSE(found.has_value());
+  EXPECT_THAT(found.error().message, HasSubstr("the instance's metadata"));
 }
 
 TEST_F(CredentialSourcesTest, SayWhatTheInstancesMetadataLack) {
