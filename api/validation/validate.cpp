@@ -78,13 +78,17 @@ const json& spec_schema() {
   return training_job_schema().at("properties").at("spec");
 }
 
-/// Adds five characters to generateName, as the server does before it validates the name.
+bool is_absent_or_empty(const json& object, const char* field) {
+  const auto found = object.find(field);
+  return found == object.end() || found->is_null() || *found == "";
+}
+
+/// Adds five characters to generateName where there is no name, as the server does before it validates the name.
 json with_generated_name(json object) {
   const auto metadata = object.find("metadata");
-  if (metadata == object.end() || metadata->contains("name")) return object;
-  if (const auto prefix = metadata->find("generateName"); prefix != metadata->end() && prefix->is_string()) {
-    (*metadata)["name"] = prefix->get<std::string>() + "xxxxx";
-  }
+  if (metadata == object.end() || !metadata->is_object() || !is_absent_or_empty(*metadata, "name")) return object;
+  if (is_absent_or_empty(*metadata, "generateName") || !metadata->at("generateName").is_string()) return object;
+  (*metadata)["name"] = metadata->at("generateName").get<std::string>() + "xxxxx";
   return object;
 }
 

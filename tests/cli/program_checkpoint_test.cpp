@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include "cli/request_box.hpp"
 #include "tests/cli/program_fixture.hpp"
 
 namespace trainyard::cli {
@@ -67,6 +68,22 @@ TEST_F(ProgramCheckpointTest, CheckpointAsksARunOfThisMachineWhileItTrains) {
   ::kill(pid, SIGINT);
   EXPECT_EQ(end_of(group).exit_code, 130);
   EXPECT_TRUE(std::filesystem::exists(folder_.file("ended-on-request"))) << "asked before its pods were to go";
+}
+
+TEST_F(ProgramCheckpointTest, ARunTakesUpNoRequestThatWasMadeToTheRunBefore) {
+  const auto [job, worker] = saving_job();
+  std::filesystem::create_directories(folder_.file("trainyard-runs/saving"));
+  RequestBox box{folder_.file("trainyard-runs/saving")};
+  ASSERT_TRUE(box.put("of-an-earlier-run"));
+  auto group = start({"run", "--worker", worker, job});
+  const pid_t pid = pid_of(group);
+  ASSERT_TRUE(says("step 7"));
+  const Outcome asked = run({"checkpoint", "saving"});
+  EXPECT_EQ(asked.exit_code, 0) << asked.err;
+  EXPECT_EQ(box.next(), std::nullopt);
+  EXPECT_EQ(box.take_answer("of-an-earlier-run"), std::nullopt) << "requests are taken up one after the other";
+  ::kill(pid, SIGINT);
+  EXPECT_EQ(end_of(group).exit_code, 130);
 }
 
 TEST_F(ProgramCheckpointTest, CheckpointSaysWhyThereIsNone) {

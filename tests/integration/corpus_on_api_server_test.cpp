@@ -1,5 +1,6 @@
 #include "tests/corpus/corpus.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "api/validation/validate.hpp"
+#include "cli/job_file.hpp"
 #include "common/try.hpp"
 #include "operator/kube/config_sources.hpp"
 #include "operator/kube/http_api.hpp"
@@ -67,6 +69,34 @@ TEST_F(CorpusOnApiServer, GetsTheVerdictsAndDefaultsThatAreGivenWithoutAServer) 
     EXPECT_NE(said.find(tested.server_field), std::string::npos)
         << tested << ": " << tested.server_field << " is not in: " << said;
   }
+}
+
+/// The fields of `type` in the API server's own description, such as "PodSpec".
+std::vector<std::string> fields_of(const json& description, const std::string& type) {
+  std::vector<std::string> names;
+  for (const auto& [name, schema] :
+       description.at("/components/schemas"_json_pointer).at("io.k8s.api.core.v1." + type).at("properties").items())
+    names.push_back(name);
+  return names;
+}
+
+TEST_F(CorpusOnApiServer, KnowsNoFieldOfAPodThatIsTakenForAMistype) {
+  const auto printed = control_plane().kubectl({"get", "--raw", "/openapi/v3/api/v1"});
+  ASSERT_TRUE(printed) << printed.error().message;
+  const json description = json::parse(*printed);
+  const auto object_of = [&](const char* type) {
+    json object = json::object();
+    for (const std::string& name : fields_of(description, type)) object[name] = nullptr;
+    return object;
+  };
+  json container = object_of("Container");
+  container["resources"] = object_of("ResourceRequirements");
+  container["env"] = json::array({object_of("EnvVar")});
+  container["envFrom"] = json::array({object_of("EnvFromSource")});
+  container["volumeMounts"] = json::array({object_of("VolumeMount")});
+  json pod = object_of("PodSpec");
+  pod["containers"] = pod["initContainers"] = json::array({container});
+  EXPECT_THAT(cli::mistyped_template_fields({{"spec", {{"template", {{"spec", pod}}}}}}), testing::IsEmpty());
 }
 
 }  // namespace
