@@ -76,9 +76,11 @@ TEST_F(Fetch, ReplacesAnEmptyFolderAndNoOther) {
   const std::size_t count = file_count();
   EXPECT_EQ(fetch_to(manifest, target).error().kind, ErrorKind::already_exists);
   folder.write("file", "text");
-  EXPECT_FALSE(fetch_to(manifest, folder.file("file").string()));
+  EXPECT_EQ(fetch_to(manifest, folder.file("file").string()).error().kind, ErrorKind::already_exists);
+  folder.write("empty file", "");
+  EXPECT_EQ(fetch_to(manifest, folder.file("empty file").string()).error().kind, ErrorKind::already_exists);
   EXPECT_FALSE(fetch_to(manifest, folder.file("file/below").string()));
-  EXPECT_EQ(file_count(), count + 1);
+  EXPECT_EQ(file_count(), count + 2);
 }
 
 }  // namespace

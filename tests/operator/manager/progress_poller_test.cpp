@@ -223,6 +223,29 @@ TEST(ProgressPoller, ForgetsAJobThatIsOver) {
   EXPECT_EQ(fixture.poller->last_report("abcd-uid"), std::nullopt);
 }
 
+TEST(ProgressPoller, PollsAJobAgainThatTakesTheNameOfOneThatIsOver) {
+  Fixture fixture;
+  fixture.caches.pods.put(rank_0());
+  fixture.start();
+  ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
+  api::TrainingJob over = running_job();
+  over.metadata.resource_version = "2";
+  over.status.phase = Phase::succeeded;
+  fixture.caches.jobs.put(over);
+  const auto deadline = std::chrono::steady_clock::now() + seconds{60};
+  while (fixture.poller->last_report("abcd-uid") && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  api::TrainingJob again = running_job();
+  again.metadata.resource_version = "3";
+  fixture.caches.jobs.put(again);
+  // The poll that found the job over may not have ended yet, so that this call finds it tracked still.
+  while (!fixture.poller->last_report("abcd-uid") && std::chrono::steady_clock::now() < deadline) {
+    fixture.poller->track(key);
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(fixture.poller->last_report("abcd-uid"));
+}
+
 TEST(ProgressPoller, ForgetsAJobWhenAnotherOfItsNameTookItsPlace) {
   Fixture fixture;
   fixture.caches.pods.put(rank_0());
