@@ -4,6 +4,7 @@
 
 #include "operator/manifest/names.hpp"
 #include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/clean_pods.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/decide.hpp"
 #include "operator/plan/deletion.hpp"

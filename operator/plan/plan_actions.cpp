@@ -7,7 +7,7 @@
 #include "common/retry.hpp"
 #include "operator/manifest/objects.hpp"
 #include "operator/manifest/worker_pod.hpp"
-#include "operator/plan/deletion.hpp"
+#include "operator/plan/clean_pods.hpp"
 #include "operator/plan/node_avoidance.hpp"
 #include "operator/plan/suspension.hpp"
 #include "operator/plan/transition.hpp"

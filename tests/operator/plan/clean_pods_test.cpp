@@ -1,4 +1,4 @@
-#include "operator/plan/deletion.hpp"
+#include "operator/plan/clean_pods.hpp"
 
 #include <gmock/gmock.h>
 

@@ -7,7 +7,6 @@
 
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/conditions.hpp"
-#include "operator/plan/deletion.hpp"
 #include "tests/fakes/refusing_api.hpp"
 #include "tests/operator/reconcile/reconciler_fixture.hpp"
 
