@@ -128,6 +128,7 @@ void read_data(FieldReader& fields, DataSpec& data) {
   fields.read("samples", data.samples, at_least_one);
   read_options(fields, data.options, data_options_bytes_max);
   fields.read("loaderThreads", data.loader_threads, IntegerRange{.max = 64});
+  fields.read("replaceSampler", data.replace_sampler);
   if (!data.uri.empty() && !(data.path.empty() && data.volume_claim.empty())) {
     fields.report("uri", "excludes volumeClaim and path: the data is in one place");
   }
@@ -141,6 +142,8 @@ json to_json(const DataSpec& data) {
   if (data.format == DataFormat::synthetic) object["samples"] = data.samples;
   if (!data.options.empty()) object["options"] = data.options;
   if (data.loader_threads) object["loaderThreads"] = *data.loader_threads;
+  // Earlier operators did not write this field: what they wrote is in the hash of specs whose pods still run.
+  if (!data.replace_sampler) object["replaceSampler"] = false;
   return object;
 }
 

@@ -59,6 +59,8 @@ struct DataSpec {
   std::int64_t samples = 60'000;
   nlohmann::json options = nlohmann::json::object();  ///< For the format, which alone knows what they mean.
   std::optional<std::int64_t> loader_threads;         ///< Absent: as many as the data set asks for.
+  /// The ranks share one order of the training set. False: each rank takes a whole order of its own.
+  bool replace_sampler = true;
   bool operator==(const DataSpec&) const = default;
 };
 

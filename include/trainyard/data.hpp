@@ -87,6 +87,35 @@ class Dataset {
   [[nodiscard]] virtual std::int64_t loader_threads() const { return 0; }
 };
 
+/// The order in which a training takes its samples, instead of a random one in which each sample is there once: for
+/// classes that are rare, for a curriculum, for a part of the samples.
+///
+/// The ranks have equal samplers, and share each order out among themselves: each of its places goes to one rank. Where
+/// training.data.replaceSampler is false, each rank has a sampler of its own and takes the whole of its orders; size()
+/// must still be equal on all ranks. One thread at a time calls.
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+  /// How many samples an epoch has: at least 1, and always the same number. The data set may have more or fewer.
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+  /// The samples of epoch `epoch`, from 0: int64 [size()] on the CPU, each a number in [0, size of the training set).
+  /// A number may be there several times, or not at all. The result depends on the epoch, and on the arguments with
+  /// which the sampler was made, alone: a training that resumes asks for the order of its epoch once more. So it must
+  /// not use torch's default random generator. It must not change after it was returned. Called when the epoch's first
+  /// batch is gathered, which may be some batches ahead. May throw: the rank then fails with what() as its message.
+  [[nodiscard]] virtual torch::Tensor order(std::int64_t epoch) const = 0;
+};
+
+/// Draws `samples` samples an epoch with replacement, as torch.utils.data.WeightedRandomSampler: sample i with the
+/// probability weights[i] / sum of all weights. Each epoch and each seed give other draws.
+///
+/// weights: [size of the training set] of any number type, on any device; finite, not negative, with a sum above 0. Is
+/// copied. Throws InvalidJob for other weights, and for `samples` below 1.
+[[nodiscard]] std::unique_ptr<Sampler> make_weighted_sampler(const torch::Tensor& weights, std::int64_t samples,
+                                                             std::int64_t seed);
+/// The samples 0, 1, ... `samples` - 1 in this order, in each epoch. Throws InvalidJob for `samples` below 1.
+[[nodiscard]] std::unique_ptr<Sampler> make_sequential_sampler(std::int64_t samples);
+
 /// The job's `training.data`, once its files are on this machine.
 struct DataSource {
   std::string format = "synthetic";    ///< training.data.format.
@@ -96,6 +125,9 @@ struct DataSource {
   torch::Device device = torch::kCPU;  ///< The rank's device.
   /// training.data.options, read in the same way as a model's. An option that nothing asks for fails the job.
   Options options{"{}", "training.data.options"};
+  /// This rank and the number of ranks, for a sampler of the rank's own. The data sets must not depend on them.
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;
 };
 
 /// The samples that a model trains on, and those that it is validated on. Every rank must have the same samples in the
@@ -105,6 +137,8 @@ struct Datasets {
   std::unique_ptr<Dataset> validation{};  ///< nullptr: nothing is validated.
   /// For jobs whose training.task is test or predict. nullptr: they take the validation set.
   std::unique_ptr<Dataset> test{};
+  /// The order in which `train` is trained on. nullptr: a random one in each epoch, by training.seed.
+  std::unique_ptr<Sampler> sampler{};
 };
 
 }  // namespace trainyard

@@ -266,6 +266,17 @@ TEST(ParseTrainingSpec, ReadsTheFormatOptionsAndLoaderThreadsOfTheData) {
   }
 }
 
+TEST(ParseTrainingSpec, ReadsReplaceSamplerAndWritesItOnlyWhereItIsFalse) {
+  for (const bool replaces : {true, false}) {
+    const auto spec = parse_training_spec({{"model", {{"name", "m"}}}, {"data", {{"replaceSampler", replaces}}}});
+    ASSERT_TRUE(spec) << spec.error().message;
+    EXPECT_EQ(spec->data.replace_sampler, replaces);
+    EXPECT_EQ(to_json(*spec).at("data").contains("replaceSampler"), !replaces);
+    EXPECT_EQ(*parse_training_spec(to_json(*spec)), *spec) << replaces;
+  }
+  EXPECT_TRUE(DataSpec{}.replace_sampler);
+}
+
 TEST(ParseTrainingSpec, RefusesOptionsAndLoaderThreadsOfTheDataOutsideTheirBounds) {
   const auto refusal = [](const json& data) {
     const auto spec = parse_training_spec({{"model", {{"name", "m"}}}, {"data", data}});

@@ -1,8 +1,10 @@
 #include "worker/train/agree_on_data.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +33,7 @@ RankData rank_data_from(const nlohmann::json& object) {
   if (object.contains("train")) data.train = summary_from(object.at("train"));
   if (object.contains("test")) data.test = summary_from(object.at("test"));
   if (object.contains("validation")) data.validation = summary_from(object.at("validation"));
+  if (object.contains("sampler")) data.sampler_samples = object.at("sampler").get<std::int64_t>();
   return data;
 }
 
@@ -51,6 +54,27 @@ Result<void> compare_set(std::string_view name, std::size_t rank, const std::opt
                           name, rank, text_of(first), rank, text_of(other)));
 }
 
+/// With another number of samples a rank would make another number of steps than its peers, which would wait for it.
+Result<void> compare_samplers(std::span<const RankData> ranks) {
+  constexpr std::size_t shown_max = 8;
+  const auto text = [](const std::optional<std::int64_t>& samples) {
+    return samples ? fmt::format("{} samples an epoch", *samples) : "no sampler";
+  };
+  std::vector<std::string> differing;
+  std::size_t count = 0;
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    if (ranks[rank].sampler_samples == ranks[0].sampler_samples) continue;
+    if (++count <= shown_max)
+      differing.push_back(fmt::format("rank {} has {}", rank, text(ranks[rank].sampler_samples)));
+  }
+  if (count == 0) return {};
+  if (count > shown_max) differing.push_back(fmt::format("{} more ranks differ", count - shown_max));
+  return fail(ErrorKind::invalid,
+              fmt::format("the samplers of open_datasets() differ: rank 0 has {}; {}. Sampler::size() must be equal on "
+                          "all ranks",
+                          text(ranks[0].sampler_samples), fmt::join(differing, "; ")));
+}
+
 }  // namespace
 
 Result<void> compare_data(std::span<const RankData> ranks) {
@@ -59,7 +83,7 @@ Result<void> compare_data(std::span<const RankData> ranks) {
     TRY(compare_set("validation", rank, ranks[0].validation, ranks[rank].validation));
     TRY(compare_set("test", rank, ranks[0].test, ranks[rank].test));
   }
-  return {};
+  return compare_samplers(ranks);
 }
 
 Result<void> agree_on_data(const Datasets& datasets, checkpoint::Communicator& communicator) {
@@ -67,6 +91,7 @@ Result<void> agree_on_data(const Datasets& datasets, checkpoint::Communicator& c
   if (datasets.train != nullptr) own["train"] = object_of(summary_of(*datasets.train));
   if (datasets.test != nullptr) own["test"] = object_of(summary_of(*datasets.test));
   if (datasets.validation != nullptr) own["validation"] = object_of(summary_of(*datasets.validation));
+  if (datasets.sampler != nullptr) own["sampler"] = datasets.sampler->size();
   const auto gathered = TRY(checkpoint::gather_all(communicator, own));
   std::vector<RankData> ranks;
   for (const nlohmann::json& object : gathered) ranks.push_back(rank_data_from(object));

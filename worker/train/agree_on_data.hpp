@@ -25,12 +25,14 @@ struct RankData {
   DataSummary train;
   std::optional<DataSummary> validation;
   std::optional<DataSummary> test{};
+  std::optional<std::int64_t> sampler_samples{};  ///< Sampler::size().
 
   friend bool operator==(const RankData&, const RankData&) = default;
 };
 
 /// io: a rank of `ranks` has other data than rank 0. A restart on other nodes may help. The message names the first
-/// such rank and both summaries. Pure.
+/// such rank and both summaries. invalid: the data is equal, and samplers have other sizes, which is the program's
+/// fault; the message names the ranks. Pure.
 [[nodiscard]] Result<void> compare_data(std::span<const RankData> ranks);
 
 /// compare_data() of all ranks' data sets. It is collective, and its outcome is equal on all ranks. cancelled: a rank

@@ -8,12 +8,12 @@ namespace trainyard::train {
 std::optional<data::BatchRequest> BatchSequence::next() {
   if (schedule_.is_finished(step_)) return std::nullopt;
   if (order_epoch_ != step_.epoch) {
-    order_ = data::epoch_order(options_.samples, options_.seed, step_.epoch);
+    order_ = data::order_of(options_.sampling, step_.epoch, options_.self);
     order_epoch_ = step_.epoch;
   }
-  data::BatchRequest request{
-      .ids = data::step_samples(order_, schedule_.batch_begin(step_, batch_), options_.batch_size, options_.self),
-      .epoch = step_.epoch};
+  data::BatchRequest request{.ids = data::batch_samples(options_.sampling, order_, schedule_.batch_begin(step_, batch_),
+                                                        options_.batch_size, options_.self),
+                             .epoch = step_.epoch};
   if (++batch_ == schedule_.batches(step_)) {
     step_ = schedule_.next(step_);
     batch_ = 0;
@@ -21,12 +21,18 @@ std::optional<data::BatchRequest> BatchSequence::next() {
   return request;
 }
 
+data::Sampling make_sampling(const api::TrainingSpec& training, const Dataset& dataset, const Sampler* sampler) {
+  return {.dataset_samples = dataset.size(),
+          .sampler = sampler,
+          .is_shared = training.data.replace_sampler,
+          .seed = training.seed};
+}
+
 std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const Position& begin, const Dataset& dataset,
-                                                const api::TrainingSpec& training, const BatchPlace& place) {
+                                                const data::Sampling& sampling, const api::TrainingSpec& training,
+                                                const BatchPlace& place) {
   BatchSequence sequence{
-      schedule,
-      begin,
-      {.samples = dataset.size(), .batch_size = training.batch_size, .seed = training.seed, .self = place.self}};
+      schedule, begin, {.sampling = sampling, .batch_size = training.batch_size, .self = place.self}};
   return std::make_unique<data::BatchLoader>(
       [sequence = std::move(sequence)]() mutable { return sequence.next(); },
       [&dataset](const data::BatchRequest& request) { return dataset.gather_in_epoch(request.ids, request.epoch); },

@@ -10,6 +10,7 @@
 #include "include/trainyard/data.hpp"
 #include "worker/data/batch_loader.hpp"
 #include "worker/data/sampler.hpp"
+#include "worker/data/sampling.hpp"
 #include "worker/train/schedule.hpp"
 
 namespace trainyard::train {
@@ -18,9 +19,8 @@ namespace trainyard::train {
 class BatchSequence {
  public:
   struct Options {
-    std::int64_t samples = 1;  ///< The size of the training set.
+    data::Sampling sampling;
     std::int64_t batch_size = 1;
-    std::int64_t seed = 0;
     data::GroupRank self;
   };
 
@@ -28,7 +28,7 @@ class BatchSequence {
   BatchSequence(const Schedule& schedule, const Position& begin, const Options& options)
       : schedule_{schedule}, options_{options}, step_{begin} {}
 
-  /// The next batch; nothing after the schedule's last one.
+  /// The next batch; nothing after the schedule's last one. Throws as data::order_of() in the first batch of an epoch.
   [[nodiscard]] std::optional<data::BatchRequest> next();
 
  private:
@@ -40,6 +40,10 @@ class BatchSequence {
   std::int64_t order_epoch_ = -1;
 };
 
+/// How the job's ranks take the samples of `dataset`. `sampler`: that of Datasets; may be nullptr.
+[[nodiscard]] data::Sampling make_sampling(const api::TrainingSpec& training, const Dataset& dataset,
+                                           const Sampler* sampler);
+
 struct BatchPlace {
   data::GroupRank self;
   torch::Device device = torch::kCPU;
@@ -47,7 +51,8 @@ struct BatchPlace {
 
 /// The loader of this rank's training batches from the step after `begin` on. The arguments outlive it.
 [[nodiscard]] std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const Position& begin,
-                                                              const Dataset& dataset, const api::TrainingSpec& training,
+                                                              const Dataset& dataset, const data::Sampling& sampling,
+                                                              const api::TrainingSpec& training,
                                                               const BatchPlace& place);
 
 /// How many threads read `dataset` ahead: as many as the job says, else as many as the data set asks for. At most one

@@ -55,14 +55,17 @@ Result<std::string> find_data(const Job& job, rank::RankLink& link, const Clock&
       .map([&] { return folder.string(); });
 }
 
-Result<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder, torch::Device device) {
+Result<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder, torch::Device device,
+                               const data::GroupRank& self) {
   const api::DataSpec& data = job.training.data;
   const DataSource source{.format = std::string{api::name_of(data.format)},
                           .folder = folder,
                           .samples = data.samples,
                           .seed = job.training.seed,
                           .device = device,
-                          .options = Options{data.options.dump(), "training.data.options"}};
+                          .options = Options{data.options.dump(), "training.data.options"},
+                          .rank = self.rank,
+                          .world_size = self.world_size};
   std::optional<Datasets> datasets = module.open_datasets(source);
   const std::string reader = datasets ? "the model's open_datasets()" : "the format " + source.format;
   if (!datasets) datasets = TRY(data::open_data(source, data.format));
@@ -72,6 +75,10 @@ Result<Datasets> open_datasets(Module& module, const Job& job, const std::string
   if (used == nullptr || used->size() <= 0)
     return fail(ErrorKind::invalid,
                 fmt::format("{} gave no {} samples", reader, is_fit ? "training" : "validation or test"));
+  if (const Sampler* const sampler = datasets->sampler.get(); is_fit && sampler != nullptr && sampler->size() <= 0) {
+    return fail(ErrorKind::invalid, fmt::format("the sampler of {} has {} samples an epoch, and needs at least 1",
+                                                reader, sampler->size()));
+  }
   TRY(check_classes(module, *datasets));
   return std::move(*datasets);
 }

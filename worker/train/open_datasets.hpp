@@ -10,6 +10,7 @@
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
 #include "storage/store.hpp"
+#include "worker/data/sampler.hpp"
 #include "worker/rank/rank_link.hpp"
 #include "worker/train/job.hpp"
 
@@ -28,9 +29,9 @@ namespace trainyard::train {
                                             const checkpoint::StartPatience& patience);
 
 /// The data sets of `job`, opened by `module` or, where it opens none, by the format, from the files in `folder`.
-/// ErrorKind::invalid when there are no samples for the job's task, or more classes than the module tells apart. Throws
-/// what the module throws, and InvalidJob for an option that nothing asks for.
+/// ErrorKind::invalid when there are no samples for the job's task, or more classes than the module tells apart, and
+/// for a sampler of no samples. Throws what the module throws, and InvalidJob for an option that nothing asks for.
 [[nodiscard]] Result<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder,
-                                             torch::Device device);
+                                             torch::Device device, const data::GroupRank& self);
 
 }  // namespace trainyard::train

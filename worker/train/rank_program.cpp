@@ -224,7 +224,8 @@ OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run
       .job = group.job_namespace.empty() ? group.job : group.job_namespace + "/" + group.job,
       .job_uid = group.job_uid,
       .attempt = group.attempt,
-      .fingerprint = fingerprint(run.job.training.model.name, *run.module, *run.datasets.train, run.job.training.data)};
+      .fingerprint = fingerprint(run.job.training.model.name, *run.module, *run.datasets.train, run.job.training.data,
+                                 run.datasets.sampler.get())};
   auto opened =
       checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.checkpoint_communicator, run.clock,
                                     {.node = node, .patience = patience, .device_memory = run.device_memory.get()});
@@ -360,7 +361,8 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   // formed.
   if (!folder && !checkpoint::is_access_denied(folder.error().kind)) return end_rank(Stage::data, folder.error());
   if (folder) {
-    auto datasets = open_datasets(*run.module, run.job, *folder, device);
+    auto datasets = open_datasets(*run.module, run.job, *folder, device,
+                                  {.rank = group.rank.value_or(0), .world_size = group.world_size});
     if (!datasets) return end_rank(Stage::data, datasets.error());
     run.datasets = std::move(*datasets);
   }
@@ -415,7 +417,8 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   run.tracer = TRY(open_tracer(run, group.attempt, device));
   auto record = TRY(open_record(run.job, group));
   seed_for_training(training.seed, run.group.rank);
-  if (run.group.rank == 0) log_beginning(training, *run.datasets.train, run.group.world_size, device);
+  if (run.group.rank == 0)
+    log_beginning(training, *run.datasets.train, run.datasets.sampler.get(), run.group.world_size, device);
   run.trainer.emplace(
       TrainerParts{.training = training,
                    .checkpoint_every = run.job.checkpoint ? run.job.checkpoint->every : api::Every{},
@@ -426,6 +429,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .start_patience = patience,
                    .module = *run.module,
                    .train_data = *run.datasets.train,
+                   .sampler = run.datasets.sampler.get(),
                    .validation_data = run.datasets.validation.get(),
                    .turns = run.turns,
                    .group = run.group,

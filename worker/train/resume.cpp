@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -10,27 +12,59 @@
 
 namespace trainyard::train {
 
+Result<Position> position_to_resume(const checkpoint::Restored& from, const TrainingValues& values,
+                                    const ResumeOptions& options) {
+  const Position& saved = values.position;
+  if (saved.samples == 0) return saved;  // The next epoch may have any size.
+  const std::int64_t size = data::epoch_samples(options.sampling, options.world_size);
+  const std::int64_t saved_size = values.epoch_samples.value_or(options.sampling.dataset_samples);
+  if (!options.sampling.is_shared && from.world_size != options.world_size) {
+    const double part_done =
+        static_cast<double>(saved.samples) / static_cast<double>(std::max(saved_size, saved.samples));
+    const std::int64_t each = size / options.world_size;
+    const auto done = std::llround(part_done * static_cast<double>(each));
+    return Position{.step = saved.step,
+                    .epoch = saved.epoch,
+                    .samples = std::min<std::int64_t>(done, each - 1) * options.world_size};
+  }
+  if (saved.samples >= size) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format(
+            "{} is {} samples into an epoch, and an epoch of this training has {}: it was saved with other data",
+            from.uri, saved.samples, size));
+  }
+  const bool is_checked = values.epoch_samples || data::has_epochs_of_own_size(options.sampling);
+  if (is_checked && saved_size != size) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("{} is {} samples into an epoch of {}, and an epoch of this training has {}: it was saved "
+                    "with another sampler or other data; take the same ones, or a checkpoint between two epochs",
+                    from.uri, saved.samples, saved_size, size));
+  }
+  return saved;
+}
+
 Result<std::optional<Resumed>> resume(checkpoint::Checkpointer& checkpointer, checkpoint::State& state,
                                       const ResumeOptions& options) {
   auto restored = TRY(checkpointer.restore(state));
   if (!restored) return std::nullopt;
   auto values = TRY(parse_training_values(restored->values));
-  if (const std::int64_t done = values.position.samples; done >= options.training_samples) {
-    return fail(
-        ErrorKind::invalid,
-        fmt::format("{} is {} samples into an epoch, and this training set has {}: it was saved with other data",
-                    restored->uri, done, options.training_samples));
-  }
+  values.position = TRY(position_to_resume(*restored, values, options));
   if (options.is_rank0) {
     for (const std::string& reason : restored->skipped) logging::warn("checkpoint skipped", {{"error", reason}});
   }
   return Resumed{.from = std::move(*restored), .values = std::move(values)};
 }
 
-void log_resumed(const checkpoint::Restored& from, std::int64_t world_size) {
+void log_resumed(const checkpoint::Restored& from, const ResumeOptions& options) {
+  const std::int64_t world_size = options.world_size;
   logging::info("resumed from a checkpoint", {{"step", from.step}, {"uri", from.uri}, {"local", from.is_local}});
   if (from.world_size == world_size) return;
-  logging::info("the checkpoint is of another number of ranks: the samples go on in the same order",
+  logging::info(options.sampling.is_shared
+                    ? "the checkpoint is of another number of ranks: the samples go on in the same order"
+                    : "the checkpoint is of another number of ranks: each goes on in an order of its own, so that the "
+                      "epoch may repeat samples or leave some out",
                 {{"savedBy", from.world_size}, {"worldSize", world_size}});
   if (from.world_size < world_size) {
     logging::info("ranks that the checkpoint does not have draw from generators of the seed and their rank",

@@ -5,6 +5,8 @@
 
 #include "common/result.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
+#include "worker/data/sampling.hpp"
+#include "worker/train/schedule.hpp"
 #include "worker/train/training_state.hpp"
 
 namespace trainyard::train {
@@ -16,17 +18,25 @@ struct Resumed {
 };
 
 struct ResumeOptions {
-  std::int64_t training_samples = 0;  ///< Size of the training set.
-  bool is_rank0 = false;              ///< Rank 0 writes the log lines.
+  data::Sampling sampling;      ///< This run's.
+  std::int64_t world_size = 1;  ///< This run's.
+  bool is_rank0 = false;        ///< Rank 0 writes the log lines.
 };
 
+/// The position in this run's epochs at which training goes on after the checkpoint `from` with `values`. It is that of
+/// the checkpoint, unless ranks with orders of their own have another number now: each rank then goes on after as large
+/// a part of its order as was done. ErrorKind::invalid when an epoch was begun whose size this run's epochs do not
+/// have. Pure.
+[[nodiscard]] Result<Position> position_to_resume(const checkpoint::Restored& from, const TrainingValues& values,
+                                                  const ResumeOptions& options);
+
 /// Loads the checkpoint that `checkpointer` finds into the tensors of `state`; nothing: there is no checkpoint.
-/// Collective. Errors: the checkpointer's; corrupt when the values are not this worker's; invalid when their position
-/// is not in an epoch of this training set.
+/// Collective. Errors: the checkpointer's; corrupt when the values are not this worker's; those of
+/// position_to_resume().
 [[nodiscard]] Result<std::optional<Resumed>> resume(checkpoint::Checkpointer& checkpointer, checkpoint::State& state,
                                                     const ResumeOptions& options);
 
 /// Logs the checkpoint that the run resumes from, and what a different number of ranks changes.
-void log_resumed(const checkpoint::Restored& from, std::int64_t world_size);
+void log_resumed(const checkpoint::Restored& from, const ResumeOptions& options);
 
 }  // namespace trainyard::train

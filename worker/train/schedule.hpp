@@ -19,10 +19,12 @@ struct Position {
 /// When a run steps, logs, validates, saves and ends. Pure.
 class Schedule {
  public:
-  /// `samples`: size of the training set, at least 1.
+  /// `samples`: those of an epoch of the whole job, at least 1.
   Schedule(const api::TrainingSpec& training, const api::Every& checkpoint_every, std::int64_t samples,
            std::int64_t world_size, const api::Every& copies_every = {});
 
+  /// How many samples an epoch of the whole job has.
+  [[nodiscard]] std::int64_t epoch_samples() const { return samples_; }
   [[nodiscard]] bool is_finished(const Position& position) const;
   /// The position after one more step.
   [[nodiscard]] Position next(const Position& position) const;

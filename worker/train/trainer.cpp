@@ -18,7 +18,6 @@
 #include "worker/train/initial_weights.hpp"
 #include "worker/train/log_fields.hpp"
 #include "worker/train/named_tensors.hpp"
-#include "worker/train/resume.hpp"
 #include "worker/train/watched_metric.hpp"
 
 namespace trainyard::train {
@@ -45,8 +44,9 @@ std::optional<Ema> make_ema(const TrainerParts& parts) {
 
 Trainer::Trainer(TrainerParts parts)
     : parts_{std::move(parts)},
-      schedule_{parts_.training, parts_.checkpoint_every, parts_.train_data.size(), parts_.group.world_size,
-                parts_.copies_every},
+      sampling_{make_sampling(parts_.training, parts_.train_data, parts_.sampler)},
+      schedule_{parts_.training, parts_.checkpoint_every, data::epoch_samples(sampling_, parts_.group.world_size),
+                parts_.group.world_size, parts_.copies_every},
       context_{{.process_group = parts_.group.process_group,
                 .communicator = *parts_.group.communicator,
                 .wait = follow_or_wait(parts_),
@@ -108,7 +108,7 @@ rank::RankEnd Trainer::train() {
   if (auto begun = begin(); !begun) return begun.error();
   if (auto done = catch_up_on_validation(); !done) return done.error();
   batches_ = open_batches(
-      schedule_, position_, parts_.train_data, parts_.training,
+      schedule_, position_, parts_.train_data, sampling_, parts_.training,
       {.self = {.rank = parts_.group.rank, .world_size = parts_.group.world_size}, .device = parts_.device});
   while (!is_over()) {
     if (parts_.tracer != nullptr) parts_.tracer->before_step();
@@ -165,8 +165,7 @@ OrEnd<bool> Trainer::is_stop_asked() {
 
 /// True when there was a checkpoint to resume from.
 OrEnd<bool> Trainer::restore() {
-  const ResumeOptions options{.training_samples = parts_.train_data.size(), .is_rank0 = is_rank0()};
-  const auto resumed = train::resume(*parts_.checkpointer, state_, options);
+  const auto resumed = train::resume(*parts_.checkpointer, state_, resume_options());
   if (!resumed) return lost(Stage::checkpoint, resumed.error());
   if (!*resumed) return false;
   const auto& [found, values] = **resumed;
@@ -191,7 +190,7 @@ OrEnd<bool> Trainer::restore() {
         .culprit = {}});
   }
   TRY(check_parameters());
-  if (is_rank0()) log_resumed(found, parts_.group.world_size);
+  if (is_rank0()) log_resumed(found, resume_options());
   return true;
 }
 
@@ -452,6 +451,7 @@ const checkpoint::State& Trainer::current_state() {
   }
   callbacks_.before_save();
   TrainingValues values{.position = position_, .metrics = {}, .is_ended_by_callback = callbacks_.is_ended()};
+  if (data::has_epochs_of_own_size(sampling_)) values.epoch_samples = schedule_.epoch_samples();
   validation_.add_to(values);
   state_.values = to_json(values);
   return state_;

@@ -14,6 +14,7 @@
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/data/batch_loader.hpp"
+#include "worker/data/sampling.hpp"
 #include "worker/dist/group.hpp"
 #include "worker/dist/steps_in_flight.hpp"
 #include "worker/rank/rank_link.hpp"
@@ -30,6 +31,7 @@
 #include "worker/train/optimization_step.hpp"
 #include "worker/train/optimizer_turns.hpp"
 #include "worker/train/rank_context.hpp"
+#include "worker/train/resume.hpp"
 #include "worker/train/sample_record.hpp"
 #include "worker/train/schedule.hpp"
 #include "worker/train/snapshot_taker.hpp"
@@ -53,6 +55,7 @@ struct TrainerParts {
   checkpoint::StartPatience start_patience{};  ///< For the storage of the weights.
   Module& module;
   const Dataset& train_data;
+  const Sampler* sampler = nullptr;          ///< nullptr: random orders of `train_data`.
   const Dataset* validation_data = nullptr;  ///< nullptr: no validation.
   std::vector<OptimizerTurn>& turns;
   dist::Group& group;
@@ -121,6 +124,9 @@ class Trainer final : private SavedTraining {
     return train::lost(parts_.link, stage, error);
   }
   [[nodiscard]] bool is_rank0() const { return parts_.group.rank == 0; }
+  [[nodiscard]] ResumeOptions resume_options() const {
+    return {.sampling = sampling_, .world_size = parts_.group.world_size, .is_rank0 = is_rank0()};
+  }
 
   [[nodiscard]] const Position& position() const override { return position_; }
   [[nodiscard]] OrEnd<void> settle() override;
@@ -136,6 +142,7 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] const rank::RankProgress& reported() const override { return progress_; }
 
   TrainerParts parts_;
+  data::Sampling sampling_;
   Schedule schedule_;
   Position position_;
   bool is_position_known_ = false;  // false until the checkpoint to resume from is known

@@ -73,8 +73,8 @@ void TrainingLog::show(const observe::MetricValues& values, snapshot::Over over,
   if (parts_.log_files != nullptr) parts_.log_files->add(times, over, epoch);
 }
 
-void log_beginning(const api::TrainingSpec& training, const Dataset& samples, std::int64_t world_size,
-                   torch::Device device) {
+void log_beginning(const api::TrainingSpec& training, const Dataset& samples, const Sampler* sampler,
+                   std::int64_t world_size, torch::Device device) {
   logging::info("training begins",
                 {{"model", training.model.name},
                  {"worldSize", world_size},
@@ -82,7 +82,8 @@ void log_beginning(const api::TrainingSpec& training, const Dataset& samples, st
                  {"threadsPerRank", at::get_num_threads()},
                  {"batchSize", training.batch_size},
                  {"effectiveBatchSize", training.batch_size * world_size * training.accumulate_grad_batches},
-                 {"trainingSamples", samples.size()}});
+                 {"trainingSamples", samples.size()},
+                 {"epochSamples", data::epoch_samples(make_sampling(training, samples, sampler), world_size)}});
   const bool has_mean_gradients =
       training.strategy.op == api::ReductionOp::average && !api::has_own_parameters(training.strategy);
   if (world_size > 1 && has_mean_gradients && training.optimizer.lr_scaling == api::LrScaling::none) {

@@ -79,7 +79,8 @@ class TrainingLog {
 };
 
 /// Logs what is trained, on how many ranks, and what the number of ranks means for batch and learning rate.
-void log_beginning(const api::TrainingSpec& training, const Dataset& samples, std::int64_t world_size,
-                   torch::Device device);
+/// `sampler` may be nullptr.
+void log_beginning(const api::TrainingSpec& training, const Dataset& samples, const Sampler* sampler,
+                   std::int64_t world_size, torch::Device device);
 
 }  // namespace trainyard::train

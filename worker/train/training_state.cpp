@@ -114,6 +114,7 @@ nlohmann::json to_json(const TrainingValues& values) {
   }
   if (values.owes_validation) object["owesValidation"] = true;
   if (values.is_ended_by_callback) object["isEndedByCallback"] = true;
+  if (values.epoch_samples) object["epochSamples"] = *values.epoch_samples;
   return object;
 }
 
@@ -134,6 +135,8 @@ Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
       values.stopping = {.best = best_in(*stopping), .bad_count = stopping->at("badCount").get<std::int64_t>()};
     values.owes_validation = object.value("owesValidation", false);
     values.is_ended_by_callback = object.value("isEndedByCallback", false);
+    if (const auto samples = object.find("epochSamples"); samples != object.end())
+      values.epoch_samples = samples->get<std::int64_t>();
     return values;
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorKind::corrupt,
@@ -142,7 +145,7 @@ Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
 }
 
 std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset,
-                        const api::DataSpec& data) {
+                        const api::DataSpec& data, const Sampler* sampler) {
   std::string layout;
   for (const auto& tensors : {named_parameters(module), named_buffers(module)}) {
     for (const auto& [name, tensor] : tensors) {
@@ -153,7 +156,10 @@ std::string fingerprint(const std::string& model_name, const Module& module, con
       strategy::checksum({{"layout", torch::tensor(std::vector<int>{layout.begin(), layout.end()})}});
   std::string id = dataset.id();
   if (id.empty()) id = fmt::format("{} {}", api::name_of(data.format), data.uri.empty() ? data.path : data.uri);
-  return fmt::format("{}-{:016x}/{}-{}", model_name, model, dataset.size(), id);
+  std::string text = fmt::format("{}-{:016x}/{}-{}", model_name, model, dataset.size(), id);
+  // The size of a rank's own sampler may depend on the number of ranks, with any of which a run may resume.
+  if (!data.replace_sampler) return text + "/own orders";
+  return sampler == nullptr ? text : text + fmt::format("/{} an epoch", sampler->size());
 }
 
 }  // namespace trainyard::train

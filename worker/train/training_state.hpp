@@ -58,6 +58,8 @@ struct TrainingValues {
   /// A stop interrupted the validation that was due here, and the next steps depend on its metrics.
   bool owes_validation = false;
   bool is_ended_by_callback = false;  ///< A callback asked to end the training, and all ranks have agreed.
+  /// Samples of an epoch of the whole job. Absent: as many as the training set has.
+  std::optional<std::int64_t> epoch_samples{};
 };
 
 [[nodiscard]] nlohmann::json to_json(const TrainingValues& values);
@@ -66,8 +68,9 @@ struct TrainingValues {
 
 /// The fingerprint of model and training set, which must be equal for a run to resume from another job's checkpoint. It
 /// contains the model's name, its tensors' names, shapes and types, and the training set's size and id, or, without an
-/// id, the format and place of `data`. Samples are not read, because augmentation may change them at each start.
+/// id, the format and place of `data`; then the size of a sampler that the ranks share, or that they have orders of
+/// their own. Samples are not read, because augmentation may change them at each start.
 [[nodiscard]] std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset,
-                                      const api::DataSpec& data);
+                                      const api::DataSpec& data, const Sampler* sampler = nullptr);
 
 }  // namespace trainyard::train

@@ -65,7 +65,8 @@ class TrainingRun {
   std::optional<std::string> sample_record;
   std::int64_t attempt = 1;
   std::int64_t training_samples = 100;
-  const Dataset* training_data = nullptr;  ///< Not set: `training_samples` small samples.
+  const Dataset* training_data = nullptr;                       ///< Not set: `training_samples` small samples.
+  std::function<const Sampler*(std::int64_t rank)> sampler_of;  ///< Not set: there is no sampler.
   std::int64_t validation_samples = 33;
   const Dataset* validation_data = nullptr;  ///< Not set: `validation_samples` small samples.
   std::vector<Rank> ranks;
@@ -114,6 +115,7 @@ class TrainingRun {
                      .save_at_best = checkpoint && checkpoint->every.best ? checkpoint->keep.best : std::nullopt,
                      .module = module,
                      .train_data = training_data == nullptr ? train_data : *training_data,
+                     .sampler = sampler_of ? sampler_of(thread.rank) : nullptr,
                      .validation_data = validation_data == nullptr ? &small_validation_data : validation_data,
                      .turns = turns,
                      .group = group,

@@ -1,0 +1,62 @@
+#include "worker/data/sampling.hpp"
+
+#include <c10/core/ScalarType.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+
+#include "worker/data/sample_random.hpp"
+
+namespace trainyard::data {
+namespace {
+
+std::string shape_of(const torch::Tensor& order) {
+  if (!order.defined()) return "no tensor";
+  return fmt::format("{} [{}] on {}", c10::toString(order.scalar_type()), fmt::join(order.sizes(), ", "),
+                     order.device().str());
+}
+
+void check_order(const torch::Tensor& order, std::int64_t epoch, std::int64_t size, std::int64_t dataset_samples) {
+  const bool is_list = order.defined() && order.scalar_type() == torch::kInt64 && order.device().is_cpu() &&
+                       order.dim() == 1 && order.size(0) == size;
+  if (!is_list) {
+    throw InvalidJob{fmt::format("the sampler's order of epoch {} must be int64 [{}] on the CPU, got {}", epoch, size,
+                                 shape_of(order))};
+  }
+  const torch::Tensor wrong = order.lt(0).logical_or_(order.ge(dataset_samples)).nonzero();
+  if (wrong.numel() == 0) return;
+  const auto place = wrong[0].item<std::int64_t>();
+  throw InvalidJob{
+      fmt::format("the sampler's order of epoch {} has sample {} at place {}, but the training set has "
+                  "only {} samples (0 to {})",
+                  epoch, order[place].item<std::int64_t>(), place, dataset_samples, dataset_samples - 1)};
+}
+
+}  // namespace
+
+std::int64_t epoch_samples(const Sampling& sampling, std::int64_t world_size) {
+  const std::int64_t samples = sampling.sampler == nullptr ? sampling.dataset_samples : sampling.sampler->size();
+  return sampling.is_shared ? samples : samples * world_size;
+}
+
+torch::Tensor order_of(const Sampling& sampling, std::int64_t epoch, const GroupRank& self) {
+  if (sampling.sampler != nullptr) {
+    torch::Tensor order = sampling.sampler->order(epoch);
+    check_order(order, epoch, sampling.sampler->size(), sampling.dataset_samples);
+    return order;
+  }
+  if (sampling.is_shared) return epoch_order(sampling.dataset_samples, sampling.seed, epoch);
+  // Mixed, and not added, so that no rank repeats in one epoch what another rank had in an earlier one.
+  auto generator = at::detail::createCPUGenerator(SampleRandom{sampling.seed, epoch, self.rank}.bits());
+  return torch::randperm(sampling.dataset_samples, generator, torch::kInt64);
+}
+
+torch::Tensor batch_samples(const Sampling& sampling, const torch::Tensor& order, std::int64_t position,
+                            std::int64_t batch_size, const GroupRank& self) {
+  if (sampling.is_shared) return step_samples(order, position, batch_size, self);
+  // An order of the rank's own is shared with nobody: it is that of a job of one rank.
+  return step_samples(order, position / self.world_size, batch_size, {.rank = 0, .world_size = 1});
+}
+
+}  // namespace trainyard::data
