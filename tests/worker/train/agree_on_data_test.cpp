@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,33 @@ TEST(CompareData, NamesTheFirstRankThatDiffersAndBothSets) {
   }
 }
 
+TEST(CompareData, NamesTheRanksWhoseSamplersHaveOtherSizes) {
+  const auto ranks_of = [](const std::vector<std::optional<std::int64_t>>& sizes) {
+    std::vector<RankData> ranks;
+    for (const auto& size : sizes) ranks.push_back({.train = summary(9), .sampler_samples = size});
+    return ranks;
+  };
+  EXPECT_TRUE(compare_data(ranks_of({5, 5, 5})));
+  const auto one = compare_data(ranks_of({5, 5, 4}));
+  ASSERT_FALSE(one);
+  EXPECT_EQ(one.error().kind, ErrorKind::invalid);
+  EXPECT_EQ(one.error().message,
+            "the samplers of open_datasets() differ: rank 0 has 5 samples an epoch; rank 2 has 4 samples an epoch. "
+            "Sampler::size() must be equal on all ranks");
+  const auto several = compare_data(ranks_of({{}, 5, {}, 6}));
+  ASSERT_FALSE(several);
+  EXPECT_EQ(
+      several.error().message,
+      "the samplers of open_datasets() differ: rank 0 has no sampler; rank 1 has 5 samples an epoch; rank 3 has 6 "
+      "samples an epoch. Sampler::size() must be equal on all ranks");
+  std::vector<std::optional<std::int64_t>> many(13, 4);
+  many[0] = 5;
+  const auto cut = compare_data(ranks_of(many));
+  ASSERT_FALSE(cut);
+  EXPECT_NE(cut.error().message.find("; rank 8 has 4 samples an epoch; 4 more ranks differ. "), std::string::npos)
+      << cut.error().message;
+}
+
 std::unique_ptr<Dataset> images(std::int64_t samples) {
   return std::make_unique<data::ImageDataset>(torch::zeros({samples, 1, 2, 2}, torch::kUInt8),
                                               torch::zeros({samples}, torch::kInt64));
@@ -89,6 +117,20 @@ TEST(AgreeOnData, EndsEqualOnAllRanks) {
   EXPECT_EQ(differing[0].find("the validation set of rank 2 is not that of rank 0: rank 0 has 2 samples"), 0U)
       << differing[0];
   EXPECT_EQ(differing, std::vector<std::string>(3, differing[0]));
+}
+
+TEST(AgreeOnData, ComparesTheSamplersOfTheRanks) {
+  std::vector<std::string> outcomes(2);
+  fakes::ThreadGroup group{2};
+  group.run([&](checkpoint::Communicator& communicator) {
+    Datasets datasets{.train = images(3), .sampler = make_sequential_sampler(2 + communicator.rank())};
+    const auto agreed = agree_on_data(datasets, communicator);
+    outcomes[static_cast<std::size_t>(communicator.rank())] = agreed ? "agreed" : agreed.error().message;
+  });
+  EXPECT_EQ(outcomes[0],
+            "the samplers of open_datasets() differ: rank 0 has 2 samples an epoch; rank 1 has 3 samples an epoch. "
+            "Sampler::size() must be equal on all ranks");
+  EXPECT_EQ(outcomes[1], outcomes[0]);
 }
 
 }  // namespace

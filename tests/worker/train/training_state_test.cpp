@@ -6,6 +6,7 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -55,7 +56,8 @@ TEST(TrainingValues, ComeBackFromJson) {
                                           .best = BestValue{.metric = "m", .mode = api::BestMode::max, .value = 0.7},
                                           .bad_count = 3},
                               .stopping = {.best = {}, .bad_count = 2},
-                              .owes_validation = true};
+                              .owes_validation = true,
+                              .epoch_samples = 60};
   const auto parsed = parse_training_values(nlohmann::json::parse(to_json(values).dump()));
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(parsed->position, values.position);
@@ -64,6 +66,7 @@ TEST(TrainingValues, ComeBackFromJson) {
   EXPECT_EQ(parsed->plateau, values.plateau);
   EXPECT_EQ(parsed->stopping, values.stopping);
   EXPECT_TRUE(parsed->owes_validation);
+  EXPECT_EQ(parsed->epoch_samples, values.epoch_samples);
 }
 
 TEST(TrainingValues, LeaveOutWhatJsonCannotHold) {
@@ -125,6 +128,18 @@ TEST(Fingerprint, OfDataOfOnesOwnIsItsIdElseWhereItLies) {
   EXPECT_NE(of("", {.path = "/data/a"}), of("", {.path = "/data/b"}));
   EXPECT_NE(of("", {.uri = "s3://data/a"}), of("", {.uri = "s3://data/b"}));
   EXPECT_EQ(of("flowers", {.uri = "s3://data/a"}), of("flowers", {.uri = "s3://data/b"})) << "the id is enough";
+}
+
+TEST(Fingerprint, HasTheSizeOfASamplerAndWhetherRanksHaveOrdersOfTheirOwn) {
+  const auto of = [](bool is_shared, std::optional<std::int64_t> sampler_size) {
+    const auto sampler = sampler_size ? make_sequential_sampler(*sampler_size) : nullptr;
+    return fingerprint("small", *make_small_module(0), Augmented{"flowers"}, {.replace_sampler = is_shared},
+                       sampler.get());
+  };
+  EXPECT_TRUE(of(true, {}).ends_with("/10-flowers")) << "as before there were samplers";
+  EXPECT_TRUE(of(true, 7).ends_with("/10-flowers/7 an epoch"));
+  EXPECT_TRUE(of(false, {}).ends_with("/10-flowers/own orders"));
+  EXPECT_EQ(of(false, 7), of(false, 5)) << "the size of a rank's own may depend on the number of ranks";
 }
 
 }  // namespace
