@@ -38,9 +38,10 @@ Result<Position> position_to_resume(const checkpoint::Restored& from, const Trai
   if (is_checked && saved_size != size) {
     return fail(
         ErrorKind::invalid,
-        fmt::format("{} is {} samples into an epoch of {}, and an epoch of this training has {}: it was saved "
-                    "with another sampler or other data; take the same ones, or a checkpoint between two epochs",
-                    from.uri, saved.samples, saved_size, size));
+        fmt::format(
+            "{} is {} samples into an epoch of {}, and an epoch of this training has {}: it was saved "
+            "with another sampler or other data; take the same ones, or set checkpoint.resume to none to train afresh",
+            from.uri, saved.samples, saved_size, size));
   }
   return saved;
 }

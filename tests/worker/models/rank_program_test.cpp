@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -179,6 +181,22 @@ TEST_F(RankProgramTest, TrainsAConvolutionWithEverySettingOfTheArithmetic) {
     EXPECT_THAT(ranks[0].log(), HasSubstr("\"grad_norm\":"));
     EXPECT_THAT(ranks[0].log(), HasSubstr("\"lr\":"));
   }
+}
+
+TEST_F(RankProgramTest, LetsEachRankGoThroughAllSamplesWhereTheSamplerIsNotReplaced) {
+  variables_["TRAINYARD_RECORD_SAMPLES"] = folder_.path() + "/samples";
+  auto ranks = start(2, R"("model": {"name": "fashion_cnn"}, "batchSize": 8,
+      "data": {"format": "synthetic", "samples": 16, "replaceSampler": false})");
+  ASSERT_EQ(wait(ranks), (std::vector<int>{0, 0})) << ranks[0].log();
+  EXPECT_THAT(ranks[0].log(), HasSubstr(R"("trainingSamples":16,"epochSamples":32)"));
+  std::map<int, std::set<int>> ids_by_rank;
+  std::ifstream lines{folder_.path() + "/samples"};
+  for (std::string line; std::getline(lines, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    for (const auto& id : entry.at("ids")) ids_by_rank[entry.at("rank").get<int>()].insert(id.get<int>());
+  }
+  EXPECT_EQ(ids_by_rank[0].size(), 16U);
+  EXPECT_EQ(ids_by_rank[1].size(), 16U);
 }
 
 TEST_F(RankProgramTest, EndsAsPeerLostWhenAnotherRankIsKilled) {

@@ -24,7 +24,8 @@ TEST(PositionToResume, IsThatOfTheCheckpointUnlessRanksWithOrdersOfTheirOwnAreOf
     std::string message{};
   };
   const std::string changed =
-      "it was saved with another sampler or other data; take the same ones, or a checkpoint between two epochs";
+      "it was saved with another sampler or other data; take the same ones, or set checkpoint.resume to none to train "
+      "afresh";
   const std::vector<Case> cases{
       {"random orders", 2, 40, {}, 2, 0, true, 40},
       {"random orders, other ranks", 2, 40, {}, 3, 0, true, 40},
