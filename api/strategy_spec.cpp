@@ -7,6 +7,7 @@ using nlohmann::json;
 
 constexpr IntegerRange steps_range{.min = 1};
 constexpr IntegerRange bucket_mib_range{.min = 1, .max = 4096};
+constexpr IntegerRange interval_ms_range{.min = 1, .max = 86'400'000};
 constexpr IntegerRange rank_range{.min = 1, .max = 1024};
 
 constexpr IntegerRange fusion_mib_range{.min = 0, .max = 4096};
@@ -18,12 +19,13 @@ constexpr EnumNames<StrategyName, 5> strategy_names{{{"ddp", StrategyName::ddp},
                                                      {"horovod", StrategyName::horovod},
                                                      {"bagua", StrategyName::bagua},
                                                      {"sharded", StrategyName::sharded}}};
-constexpr EnumNames<BaguaAlgorithm, 5> algorithm_names{
+constexpr EnumNames<BaguaAlgorithm, 6> algorithm_names{
     {{"gradientAllreduce", BaguaAlgorithm::gradient_allreduce},
      {"bytegrad", BaguaAlgorithm::bytegrad},
      {"qadam", BaguaAlgorithm::qadam},
      {"decentralized", BaguaAlgorithm::decentralized},
-     {"lowPrecisionDecentralized", BaguaAlgorithm::low_precision_decentralized}}};
+     {"lowPrecisionDecentralized", BaguaAlgorithm::low_precision_decentralized},
+     {"async", BaguaAlgorithm::async}}};
 constexpr EnumNames<PeerSelection, 2> peer_names{{{"all", PeerSelection::all}, {"shiftOne", PeerSelection::shift_one}}};
 constexpr EnumNames<ReductionOp, 3> op_names{
     {{"average", ReductionOp::average}, {"sum", ReductionOp::sum}, {"adasum", ReductionOp::adasum}}};
@@ -46,6 +48,8 @@ void read_bagua(FieldReader& fields, StrategySpec& strategy) {
   fields.read("qadamWarmupSteps", strategy.qadam_warmup_steps, steps_range);
   fields.read("peerSelection", strategy.peer_selection, peer_names);
   fields.read("communicationInterval", strategy.communication_interval, steps_range);
+  fields.read("syncIntervalMs", strategy.sync_interval_ms, interval_ms_range);
+  fields.read("asyncWarmupSteps", strategy.async_warmup_steps);
 }
 
 void add_bagua(json& object, const StrategySpec& strategy) {
@@ -53,14 +57,24 @@ void add_bagua(json& object, const StrategySpec& strategy) {
   if (strategy.algorithm == BaguaAlgorithm::qadam) object["qadamWarmupSteps"] = strategy.qadam_warmup_steps;
   if (strategy.algorithm == BaguaAlgorithm::decentralized)
     object["peerSelection"] = text_of(strategy.peer_selection, peer_names);
-  if (has_own_parameters(strategy)) object["communicationInterval"] = strategy.communication_interval;
+  if (is_async(strategy)) {
+    object["syncIntervalMs"] = strategy.sync_interval_ms;
+    object["asyncWarmupSteps"] = strategy.async_warmup_steps;
+  } else if (has_own_parameters(strategy)) {
+    object["communicationInterval"] = strategy.communication_interval;
+  }
 }
 
 }  // namespace
 
 bool has_own_parameters(const StrategySpec& strategy) {
-  return strategy.name == StrategyName::bagua && (strategy.algorithm == BaguaAlgorithm::decentralized ||
-                                                  strategy.algorithm == BaguaAlgorithm::low_precision_decentralized);
+  return is_async(strategy) ||
+         (strategy.name == StrategyName::bagua && (strategy.algorithm == BaguaAlgorithm::decentralized ||
+                                                   strategy.algorithm == BaguaAlgorithm::low_precision_decentralized));
+}
+
+bool is_async(const StrategySpec& strategy) {
+  return strategy.name == StrategyName::bagua && strategy.algorithm == BaguaAlgorithm::async;
 }
 
 void read_strategy(FieldReader& fields, StrategySpec& strategy) {

@@ -26,6 +26,7 @@ enum class BaguaAlgorithm {
   qadam,                        ///< After a warm-up, the first moments of Adam as such bytes.
   decentralized,                ///< Parameters, whose means the ranks take while a step's passes run.
   low_precision_decentralized,  ///< Changes of the parameters as bytes, to two neighbours.
+  async,                        ///< Parameters, whose mean a thread takes from time to time while the rank trains.
 };
 
 /// decentralized only: the ranks whose parameters become their mean.
@@ -65,6 +66,8 @@ struct StrategySpec {
   std::int64_t qadam_warmup_steps = 100;                          ///< qadam only: steps that exchange gradients.
   PeerSelection peer_selection = PeerSelection::all;
   std::int64_t communication_interval = 1;  ///< The two decentralized ones only: steps from exchange to exchange.
+  std::int64_t sync_interval_ms = 500;      ///< async only: from mean to mean.
+  std::int64_t async_warmup_steps = 0;      ///< async only: steps that exchange gradients.
   bool broadcast_buffers = true;
   bool sync_batch_norm = false;
   bool timeline = false;                               ///< Each rank stores the times of its exchanges.
@@ -74,6 +77,8 @@ struct StrategySpec {
 
 /// True when each rank trains parameters of its own.
 [[nodiscard]] bool has_own_parameters(const StrategySpec& strategy);
+/// True for bagua's algorithm async.
+[[nodiscard]] bool is_async(const StrategySpec& strategy);
 
 void read_strategy(FieldReader& fields, StrategySpec& strategy);
 /// JSON as in the API. Reading it gives an equal value.

@@ -64,6 +64,7 @@ TORCH_FREE = {
     "trainyard_rank": "A launcher and a clean-up pod say the same words as a rank.",
     "trainyard_launcher": "It runs in every pod, also beside a program that brings a torch of its own.",
     "trainyard_logs": "Its files are bytes, and its tests run under tsan.",
+    "trainyard_averaging": "Two threads share its state, and its tests run under tsan.",
     "trainyard_clean_up": "It runs in a pod that starts fast and holds no torch.",
 }
 

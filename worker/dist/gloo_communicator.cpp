@@ -5,11 +5,11 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 
 #include "common/try.hpp"
+#include "worker/dist/silent_link.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/dist/wait_or_fail.hpp"
 
@@ -48,26 +48,6 @@ at::Tensor bytes_tensor(std::string_view text, std::int64_t length) {
 std::string text_of(const at::Tensor& bytes, std::int64_t length) {
   return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(length)};
 }
-
-/// Forwards to `link` all but reports and beats.
-class SilentLink final : public rank::RankLink {
- public:
-  explicit SilentLink(rank::RankLink& link) : link_{link} {}
-  void report(const rank::RankProgress& /*progress*/) override {}
-  void beat() override {}
-  [[nodiscard]] bool is_stop_requested() const override { return link_.is_stop_requested(); }
-  [[nodiscard]] std::optional<rank::CheckpointRequest> checkpoint_request() const override {
-    return link_.checkpoint_request();
-  }
-  [[nodiscard]] std::optional<rank::RankEnd> group_failure() const override { return link_.group_failure(); }
-  [[noreturn]] void exit(const rank::RankEnd& end) override {
-    link_.exit(end);
-    std::abort();  // g++ 12 forgets [[noreturn]] when it devirtualises the call.
-  }
-
- private:
-  rank::RankLink& link_;
-};
 
 class GlooCommunicator final : public checkpoint::Communicator {
  public:

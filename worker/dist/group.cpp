@@ -117,6 +117,10 @@ Result<void> connect(Group& group, const rank::GroupEnvironment& environment, ra
     group.checkpoint_communicator =
         make_gloo_communicator(maker.make("checkpoint", 1, options.checkpoint_deadline), options.checkpoint_deadline,
                                link, UsedBy::background_thread);
+    if (options.has_averaging_reducer) {
+      group.averaging_reducer =
+          make_gloo_reducer(maker.make("averaging", 1, options.collective_deadline), options.collective_deadline, link);
+    }
   }
   // Before any rank enters NCCL, which would wait without end for a rank that has no GPU.
   TRY(agree_on_device_kind(options.cuda_device.has_value(), *group.communicator));

@@ -11,6 +11,7 @@
 #include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
 #include "worker/dist/cuda_module.hpp"
+#include "worker/dist/host_reducer.hpp"
 #include "worker/dist/process_settings.hpp"
 #include "worker/rank/group_environment.hpp"
 #include "worker/rank/rank_link.hpp"
@@ -27,6 +28,8 @@ struct GroupOptions {
   std::optional<std::int64_t> cuda_device;
   /// Connects NCCL, where there is a CUDA device. nullptr: the module that load_cuda_module() finds.
   const CudaModule* cuda_module = nullptr;
+  /// Makes Group::averaging_reducer.
+  bool has_averaging_reducer = false;
 };
 
 /// The group of all ranks, as one rank has it. Later members use earlier ones.
@@ -40,6 +43,9 @@ struct Group {
   std::unique_ptr<checkpoint::Communicator> communicator;
   /// Only for checkpoints, which a background thread writes while training goes on.
   std::unique_ptr<checkpoint::Communicator> checkpoint_communicator;
+  /// Only for a background thread that averages parameters while training goes on. nullptr where the options ask for
+  /// none, and in a group of one rank.
+  std::unique_ptr<HostReducer> averaging_reducer;
 };
 
 /// Waits for the other ranks of `environment` and connects to them. Reports the missing ranks meanwhile. `link` must

@@ -16,42 +16,13 @@
 namespace trainyard::strategy {
 namespace {
 
-/// The optimizer of a module, before whose steps something else changes the parameters.
-class AfterAverage final : public Optimizer {
- public:
-  AfterAverage(std::unique_ptr<Optimizer> optimizer, std::function<void()> average)
-      : optimizer_{std::move(optimizer)}, average_{std::move(average)} {}
-
-  void step() override {
-    average_();
-    optimizer_->step();
-  }
-  void step_unless(const torch::Tensor& found_inf) override {
-    average_();
-    optimizer_->step_unless(found_inf);
-  }
-  void set_lr_factor(double factor) override { optimizer_->set_lr_factor(factor); }
-  [[nodiscard]] NamedTensors state() override { return optimizer_->state(); }
-  void before_save() override { optimizer_->before_save(); }
-  void after_restore() override { optimizer_->after_restore(); }
-
- private:
-  std::unique_ptr<Optimizer> optimizer_;
-  std::function<void()> average_;
-};
-
-torch::ScalarType exchanged_type(const NamedTensors& parameters) {
-  const auto is_double = [](const auto& parameter) { return parameter.second.scalar_type() == torch::kDouble; };
-  return std::ranges::any_of(parameters, is_double) ? torch::kDouble : torch::kFloat;
-}
-
 class Decentralized final : public OwnModel {
  public:
   Decentralized(OwnModelParts parts, torch::ScalarType type, PeerSelection selection)
       : OwnModel{std::move(parts), type}, selection_{selection} {}
 
   [[nodiscard]] std::unique_ptr<Optimizer> adapt(std::unique_ptr<Optimizer> optimizer) override {
-    return std::make_unique<AfterAverage>(std::move(optimizer), [this] { take_average(); });
+    return after_average(std::move(optimizer), [this] { take_average(); });
   }
 
   void zero_gradients() override {
@@ -113,7 +84,7 @@ std::unique_ptr<GradientSync> make_decentralized(OwnModelParts parts, PeerSelect
                     "even number, or "
                     "peerSelection all",
                     ranks)};
-  const torch::ScalarType type = exchanged_type(parts.parameters);
+  const torch::ScalarType type = averaged_type(parts.parameters);
   return std::make_unique<Decentralized>(std::move(parts), type, selection);
 }
 

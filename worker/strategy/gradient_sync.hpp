@@ -52,6 +52,10 @@ class GradientSync {
   [[nodiscard]] virtual Result<void> greatest_over_ranks(const torch::Tensor& /*value*/) { return {}; }
   /// To be called after the optimizer's step.
   [[nodiscard]] virtual Result<void> after_update() { return {}; }
+  /// Ends all exchanges that go on between steps, on all ranks after the same one, until the next after_update(). To be
+  /// called before a validation, before a checkpoint is copied and at the end of the training. Where ranks have
+  /// parameters of their own, it may make them equal.
+  [[nodiscard]] virtual Result<void> hold_parameters() { return {}; }
   /// True when all ranks have the same parameters after each step. Otherwise a checkpoint has rank 0's as those of the
   /// model, and the optimizer's state of each rank; state() has to hold each rank's own parameters.
   [[nodiscard]] virtual bool keeps_parameters_equal() const { return true; }

@@ -40,6 +40,11 @@ void FlatParameters::unpack() {
   if (!parameters_.empty()) at::_foreach_copy_(parameters_, views_);
 }
 
+void FlatParameters::add() {
+  const torch::NoGradGuard no_grad;
+  if (!parameters_.empty()) at::_foreach_add_(parameters_, views_);
+}
+
 namespace {
 
 constexpr std::string_view what_is_exchanged = "the exchange of the parameters";
@@ -50,6 +55,30 @@ NamedTensors trained(const NamedTensors& parameters) {
                        [](const auto& one) { return one.second.requires_grad(); });
   return found;
 }
+
+/// The optimizer of a module, before whose steps something else changes the parameters.
+class AfterAverage final : public Optimizer {
+ public:
+  AfterAverage(std::unique_ptr<Optimizer> optimizer, std::function<void()> average)
+      : optimizer_{std::move(optimizer)}, average_{std::move(average)} {}
+
+  void step() override {
+    average_();
+    optimizer_->step();
+  }
+  void step_unless(const torch::Tensor& found_inf) override {
+    average_();
+    optimizer_->step_unless(found_inf);
+  }
+  void set_lr_factor(double factor) override { optimizer_->set_lr_factor(factor); }
+  [[nodiscard]] NamedTensors state() override { return optimizer_->state(); }
+  void before_save() override { optimizer_->before_save(); }
+  void after_restore() override { optimizer_->after_restore(); }
+
+ private:
+  std::unique_ptr<Optimizer> optimizer_;
+  std::function<void()> average_;
+};
 
 std::vector<torch::Tensor> without_names(const NamedTensors& tensors) {
   std::vector<torch::Tensor> found;
@@ -105,12 +134,16 @@ Result<void> OwnModel::restore_steps_and_buffers() {
   return broadcast_from_rank0({{"steps", steps_}}, parts_.process_group, parts_.wait, "the strategy's state");
 }
 
+FlatParameters OwnModel::make_flat() const {
+  return {without_names(trained(parts_.parameters)), flat_tensor().scalar_type()};
+}
+
 bool OwnModel::is_exchange_due() const {
-  return *steps_.const_data_ptr<std::int64_t>() % parts_.interval == 0;
+  return steps() % parts_.interval == 0;
 }
 
 std::int64_t OwnModel::exchanges() const {
-  return (*steps_.const_data_ptr<std::int64_t>() + parts_.interval - 1) / parts_.interval;
+  return (steps() + parts_.interval - 1) / parts_.interval;
 }
 
 void OwnModel::begin_exchange(const std::function<c10::intrusive_ptr<c10d::Work>()>& start, std::uint64_t bytes) {
@@ -131,6 +164,15 @@ Result<bool> OwnModel::finish_exchange() {
   if (!work_) return false;
   TRY(parts_.follow(std::exchange(work_, {}), what_is_exchanged));
   return true;
+}
+
+std::unique_ptr<Optimizer> after_average(std::unique_ptr<Optimizer> optimizer, std::function<void()> average) {
+  return std::make_unique<AfterAverage>(std::move(optimizer), std::move(average));
+}
+
+torch::ScalarType averaged_type(const NamedTensors& parameters) {
+  const auto is_double = [](const auto& parameter) { return parameter.second.scalar_type() == torch::kDouble; };
+  return std::ranges::any_of(parameters, is_double) ? torch::kDouble : torch::kFloat;
 }
 
 std::vector<std::int64_t> parts_for(const std::vector<std::int64_t>& peers, std::int64_t elements,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,8 @@ class FlatParameters {
   void pack();
   /// Copies flat() into the parameters.
   void unpack();
+  /// Adds flat() to the parameters.
+  void add();
   /// One dimension, which keeps its storage.
   [[nodiscard]] const torch::Tensor& flat() const { return flat_; }
 
@@ -72,13 +75,20 @@ class OwnModel : public GradientSync {
   [[nodiscard]] bool is_exchange_due() const;
   /// The exchanges that the training has begun before this step.
   [[nodiscard]] std::int64_t exchanges() const;
+  /// The steps that the training has made.
+  [[nodiscard]] std::int64_t steps() const { return *steps_.const_data_ptr<std::int64_t>(); }
+  /// Adds to exchanged_bytes().
+  void count_bytes(std::uint64_t bytes) { exchanged_bytes_ += bytes; }
   /// Starts the collective of `start` and counts `bytes`. An error is kept for finish_exchange().
   void begin_exchange(const std::function<c10::intrusive_ptr<c10d::Work>()>& start, std::uint64_t bytes);
   /// Orders the current stream after the collective that begin_exchange() has started. False when there is none.
   [[nodiscard]] Result<bool> finish_exchange();
 
   [[nodiscard]] FlatParameters& flat() { return flat_; }
+  /// Other copies of the same parameters as flat().
+  [[nodiscard]] FlatParameters make_flat() const;
   [[nodiscard]] const torch::Tensor& flat_tensor() const { return flat_.flat(); }
+  [[nodiscard]] const OwnModelParts& parts() const { return parts_; }
   [[nodiscard]] c10d::ProcessGroup& process_group() const { return *parts_.process_group; }
   [[nodiscard]] std::int64_t rank() const { return parts_.process_group->getRank(); }
   [[nodiscard]] std::int64_t world_size() const { return parts_.process_group->getSize(); }
@@ -95,6 +105,15 @@ class OwnModel : public GradientSync {
   std::string error_;                    // why it could not be started
   std::exception_ptr own_failure_;       // set where that was a failure of this rank's device or program
 };
+
+/// `optimizer`, before each of whose steps `average` may change the parameters. Not earlier in a step: until then a
+/// checkpoint may still be copied from them.
+[[nodiscard]] std::unique_ptr<Optimizer> after_average(std::unique_ptr<Optimizer> optimizer,
+                                                       std::function<void()> average);
+
+/// The type in which parameters are averaged: double where one of `parameters` is, and float where none is, since a
+/// mean in 16 bits would lose the steps of the training.
+[[nodiscard]] torch::ScalarType averaged_type(const NamedTensors& parameters);
 
 /// The sizes of the parts of an exchange that sends `elements` numbers to each of `peers` and nothing to other ranks,
 /// by rank.

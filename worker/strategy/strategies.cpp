@@ -13,6 +13,7 @@
 
 #include "include/trainyard/options.hpp"
 #include "worker/strategy/adasum.hpp"
+#include "worker/strategy/async_average.hpp"
 #include "worker/strategy/bucket_exchange.hpp"
 #include "worker/strategy/byte_grad.hpp"
 #include "worker/strategy/ddp.hpp"
@@ -65,6 +66,7 @@ MakeExchange bagua_exchange(const api::StrategySpec& spec) {
       return q_adam(spec.qadam_warmup_steps);
     case api::BaguaAlgorithm::decentralized:
     case api::BaguaAlgorithm::low_precision_decentralized:
+    case api::BaguaAlgorithm::async:
       break;  // These exchange no gradients: make_with_own_parameters() makes them.
   }
   return make_all_reduce;
@@ -140,7 +142,24 @@ DdpOptions ddp_options(const api::StrategySpec& spec, WaitForWork follow, Exchan
           .follow = std::move(follow)};
 }
 
-std::unique_ptr<GradientSync> make_with_own_parameters(OwnModelParts parts, const api::StrategySpec& spec) {
+/// `reducer`: that of the group, which the first strategy takes.
+std::unique_ptr<GradientSync> make_async(OwnModelParts parts, std::unique_ptr<dist::HostReducer> reducer,
+                                         const api::StrategySpec& spec) {
+  // The rounds of several optimizers would need as many agreements, and their collectives an order.
+  if (!reducer) {
+    throw InvalidJob{
+        "training.strategy.algorithm: is async, which trains with one optimizer, and the model configures several: "
+        "name another algorithm, such as decentralized"};
+  }
+  return make_async_average(std::move(parts), {.reducer = std::move(reducer),
+                                               .sync_interval = std::chrono::milliseconds{spec.sync_interval_ms},
+                                               .warmup_steps = spec.async_warmup_steps,
+                                               .limits = bucket_limits(spec)});
+}
+
+std::unique_ptr<GradientSync> make_with_own_parameters(OwnModelParts parts, dist::Group& group,
+                                                       const api::StrategySpec& spec) {
+  if (api::is_async(spec)) return make_async(std::move(parts), std::move(group.averaging_reducer), spec);
   if (spec.algorithm == api::BaguaAlgorithm::low_precision_decentralized)
     return make_low_precision_decentralized(std::move(parts));
   return make_decentralized(
@@ -173,7 +192,7 @@ std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedT
                                      .wait = wait,
                                      .follow = follow ? follow : wait,
                                      .interval = spec.communication_interval},
-                                    spec);
+                                    group, spec);
   }
   if (is_adasum) {
     return std::make_unique<AdasumSync>(std::move(parameters), std::move(buffers), group.process_group,

@@ -12,7 +12,8 @@
 namespace trainyard::strategy {
 
 /// Makes the strategy by which the gradients of the ranks of `group` become one: that of `spec`, or none for a single
-/// rank. `group` and `timeline`, which gets the times of the exchanges if it is not nullptr, outlive the result.
+/// rank. `group` and `timeline`, which gets the times of the exchanges if it is not nullptr, outlive the result. async
+/// takes the group's averaging_reducer, so that it can be made once.
 /// `follow` is for the collectives of usual steps; not set: `wait`.
 [[nodiscard]] std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers,
                                                                dist::Group& group, WaitForWork wait,

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "worker/dist/host_reducer.hpp"
+#include "worker/strategy/bucket_assignment.hpp"
+#include "worker/strategy/own_model.hpp"
+
+namespace trainyard::strategy {
+
+struct AsyncOptions {
+  std::unique_ptr<dist::HostReducer> reducer;  ///< For the rounds alone.
+  std::chrono::milliseconds sync_interval{500};
+  std::int64_t warmup_steps = 0;
+  BucketLimits limits;  ///< Of the warm-up's gradients.
+};
+
+/// Bagua's asynchronous model average. In the first `warmup_steps` steps of the training the ranks take the mean of
+/// their gradients, as Ddp does. Then each trains by its own gradients, while a thread of each rank makes rounds
+/// (worker/averaging/rounds.hpp), in which the parameters w become w + mean - s: s is this rank's snapshot of w, and
+/// the mean is that of the snapshots of all ranks. The training thread copies and changes parameters before a step of
+/// the optimizer: no round touches them in a forward or backward pass or in the optimizer's step, nor while a
+/// checkpoint is copied. A round's error is that of the next call that returns one.
+///
+/// hold_parameters() ends the rounds and gives all ranks the mean of their parameters, with the same bits.
+[[nodiscard]] std::unique_ptr<GradientSync> make_async_average(OwnModelParts parts, AsyncOptions options);
+
+}  // namespace trainyard::strategy
