@@ -113,6 +113,13 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
                           .algorithm = BaguaAlgorithm::low_precision_decentralized,
                           .communication_interval = 2};
        }},
+      {R"({"strategy": {"name": "bagua", "algorithm": "async", "syncIntervalMs": 20, "asyncWarmupSteps": 3}})",
+       [](TrainingSpec& spec) {
+         spec.strategy = {.name = StrategyName::bagua,
+                          .algorithm = BaguaAlgorithm::async,
+                          .sync_interval_ms = 20,
+                          .async_warmup_steps = 3};
+       }},
       {R"({"strategy": {"name": "sharded", "bucketMiB": 8}})",
        [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::sharded, .bucket_mib = 8}; }},
       {R"({"strategy": {"name": "single"}})",
@@ -216,10 +223,16 @@ TEST(TrainingSpecToJson, WritesOnlyTheFieldsThatTheOthersLeaveAPurpose) {
   spec.strategy = {.name = StrategyName::bagua, .algorithm = BaguaAlgorithm::low_precision_decentralized};
   EXPECT_EQ(written("strategy", spec),
             json::parse(R"({"name": "bagua", "algorithm": "lowPrecisionDecentralized", "communicationInterval": 1})"));
+  spec.strategy = {.name = StrategyName::bagua, .algorithm = BaguaAlgorithm::async};
+  EXPECT_TRUE(has_own_parameters(spec.strategy));
+  EXPECT_EQ(written("strategy", spec),
+            json::parse(R"({"name": "bagua", "algorithm": "async", "syncIntervalMs": 500, "asyncWarmupSteps": 0})"));
   // An algorithm of another strategy says nothing.
   spec.strategy = {.bucket_mib = 3, .algorithm = BaguaAlgorithm::decentralized};
   EXPECT_FALSE(has_own_parameters(spec.strategy));
   EXPECT_EQ(written("strategy", spec), json::parse(R"({"name": "ddp", "bucketMiB": 3})"));
+  spec.strategy = {.bucket_mib = 3, .algorithm = BaguaAlgorithm::async};
+  EXPECT_FALSE(is_async(spec.strategy));
 
   spec.lr_schedule = {.name = LrScheduleName::cosine};
   EXPECT_EQ(written("lrSchedule", spec), json::parse(R"({"name": "cosine", "warmupSteps": 0})"));

@@ -116,6 +116,7 @@ class AsyncAverage final : public OwnModel {
       const Demand demand = meet_demands();
       if (demand == Demand::end) return take_mean();
       TRY(check_rounds());
+      if (demand != Demand::none) continue;
       TRY(parts().follow(next_demand, "the end of the rounds that average the parameters"));
     }
   }
@@ -144,22 +145,22 @@ class AsyncAverage final : public OwnModel {
     return {};
   }
 
-  /// Does what the rounds' thread waits for, and returns the demand that is left: none, end or failure. Called only
-  /// where parameters may change.
+  /// Takes a sum and gives a snapshot, where the rounds demand it, and returns the next demand. Called only where
+  /// parameters may change.
   Demand meet_demands() {
-    for (;;) {
-      const Demand demand = rounds_.demand();
-      if (demand == Demand::snapshot) {
-        snapshots_.take_snapshot();
-        count_bytes(flat_tensor().nbytes());
-        rounds_.give_snapshot();
-      } else if (demand == Demand::sum) {
-        snapshots_.change_parameters(world_size());
-        rounds_.take_sum();
-      } else {
-        return demand;
-      }
+    Demand demand = rounds_.demand();
+    if (demand == Demand::sum) {
+      snapshots_.change_parameters(world_size());
+      rounds_.take_sum();
+      demand = rounds_.demand();
     }
+    if (demand == Demand::snapshot) {
+      snapshots_.take_snapshot();
+      count_bytes(flat_tensor().nbytes());
+      rounds_.give_snapshot();
+      demand = rounds_.demand();
+    }
+    return demand;
   }
 
   [[nodiscard]] Result<void> check_rounds() const {

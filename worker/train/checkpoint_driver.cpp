@@ -159,6 +159,7 @@ OrEnd<void> CheckpointDriver::wait_for_save() {
 }
 
 OrEnd<void> CheckpointDriver::begin_save(Saver::Options options) {
+  TRY(training_.hold_parameters());
   // A collective that failed unseen would make a checkpoint of wrong values.
   TRY(training_.settle());
   copied_ = clock_.instant();

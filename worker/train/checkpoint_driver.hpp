@@ -22,6 +22,8 @@ class SavedTraining {
   [[nodiscard]] virtual const Position& position() const = 0;
   /// Waits until the device has done all steps, so that the functions below do not wait for it. An error ends the rank.
   [[nodiscard]] virtual OrEnd<void> settle() = 0;
+  /// Ends what changes the parameters beside the training's own steps, until the next step. An error ends the rank.
+  [[nodiscard]] virtual OrEnd<void> hold_parameters() = 0;
   /// The state to save, with the values of this moment.
   [[nodiscard]] virtual const checkpoint::State& current_state() = 0;
   /// False when the last loss is not finite: the state is then not worth saving.

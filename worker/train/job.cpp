@@ -4,11 +4,48 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "api/contract.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::train {
+namespace {
+
+/// The API server refuses these jobs, but a launcher may start a job that it has not seen. Trained all the same, they
+/// would save or compare parameters that the ranks do not have in common.
+Result<void> check_own_parameters(const Job& job) {
+  const api::TrainingSpec& training = job.training;
+  const api::StrategySpec& strategy = training.strategy;
+  if (!api::has_own_parameters(strategy)) return {};
+  struct Refused {
+    bool is_asked;
+    std::string_view what;
+  };
+  for (const auto& [is_asked, what] :
+       {Refused{strategy.sync_batch_norm, "strategy.syncBatchNorm"},
+        Refused{strategy.bucket_mib.has_value(), "strategy.bucketMiB"}, Refused{strategy.timeline, "strategy.timeline"},
+        Refused{strategy.check_parameters_every.has_value(), "strategy.checkParametersEvery"},
+        Refused{training.ema.has_value(), "ema"},
+        Refused{training.precision == api::Precision::fp16_mixed, "precision 16-mixed"},
+        Refused{job.checkpoint && job.checkpoint->local, "checkpoint.local"}}) {
+    if (!is_asked) continue;
+    return fail(ErrorKind::invalid, fmt::format("{}: {} is not for training.strategy.algorithm decentralized, "
+                                                "lowPrecisionDecentralized and async, whose ranks have parameters of "
+                                                "their own: leave it out",
+                                                contract::env_spec, what));
+  }
+  if (api::is_async(strategy) && training.accumulate_grad_batches > 1) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{}: training.accumulateGradBatches is not for training.strategy.algorithm async, whose "
+                            "ranks exchange once in a time and not once a step: leave it out",
+                            contract::env_spec));
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<Job> read_job(const rank::Environment& environment) {
   const auto text = environment(contract::env_spec);
@@ -56,6 +93,7 @@ Result<Job> read_job(const rank::Environment& environment) {
                               contract::env_spec));
     }
   }
+  TRY(check_own_parameters(job));
   job.cache_folder = environment("TRAINYARD_DATA_CACHE")
                          .value_or((std::filesystem::temp_directory_path() / "trainyard-data").string());
   job.sample_record_file = environment("TRAINYARD_RECORD_SAMPLES");

@@ -154,6 +154,13 @@ Result<void> synchronize_model(const std::vector<OptimizerTurn>& turns) {
   return {};
 }
 
+Result<void> hold_parameters(const std::vector<OptimizerTurn>& turns) {
+  for (const OptimizerTurn& turn : turns) {
+    TRY(turn.gradients->hold_parameters());
+  }
+  return {};
+}
+
 std::uint64_t exchanged_bytes(const std::vector<OptimizerTurn>& turns) {
   std::uint64_t bytes = 0;
   for (const OptimizerTurn& turn : turns) bytes += turn.gradients->exchanged_bytes();

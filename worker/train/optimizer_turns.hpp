@@ -48,6 +48,9 @@ using MakeGradientSync =
 /// Gives every rank the parameters and buffers of rank 0. Errors: those of GradientSync::synchronize_model().
 [[nodiscard]] Result<void> synchronize_model(const std::vector<OptimizerTurn>& turns);
 
+/// GradientSync::hold_parameters() of all turns.
+[[nodiscard]] Result<void> hold_parameters(const std::vector<OptimizerTurn>& turns);
+
 /// GradientSync::exchanged_bytes() of all turns.
 [[nodiscard]] std::uint64_t exchanged_bytes(const std::vector<OptimizerTurn>& turns);
 

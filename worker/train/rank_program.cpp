@@ -127,8 +127,11 @@ void report_loading(RankLink& link) {
 }
 
 OrEnd<dist::Group> form_group(const dist::Deadlines& deadlines, const rank::GroupEnvironment& group,
-                              torch::Device device, RankLink& link) {
-  dist::GroupOptions options{.rendezvous_deadline = deadlines.rendezvous, .collective_deadline = deadlines.collective};
+                              torch::Device device, const api::TrainingSpec& training, RankLink& link) {
+  dist::GroupOptions options{
+      .rendezvous_deadline = deadlines.rendezvous,
+      .collective_deadline = deadlines.collective,
+      .has_averaging_reducer = training.task == api::Task::fit && api::is_async(training.strategy)};
   if (device.is_cuda()) options.cuda_device = device.index();
   auto formed = dist::form_group(group, link, options);
   if (formed) return std::move(*formed);
@@ -366,7 +369,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     if (!datasets) return end_rank(Stage::data, datasets.error());
     run.datasets = std::move(*datasets);
   }
-  run.group = TRY(form_group(*deadlines, group, device, link));
+  run.group = TRY(form_group(*deadlines, group, device, training, link));
   auto agreed = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
   if (agreed) agreed = agree_on_data(run.datasets, *run.group.communicator);
   if (agreed && !script_digest.empty()) agreed = agree_on_script(script_digest, *run.group.communicator);

@@ -304,12 +304,16 @@ OrEnd<void> Trainer::after_step(const StepFlags& flags) {
     TRY(checkpoints_->after_step(agreed));
     log_.timer().end(observe::StepPart::checkpoint);
   }
-  if (agreed.is_stop_asked) return tl::unexpected(preempted());
+  if (agreed.is_stop_asked) {
+    TRY(hold_parameters());  // So that no rank waits in a round for one that has gone.
+    return tl::unexpected(preempted());
+  }
   if (parts_.clock.instant() - reported_at_ >= report_interval) report("Training");
   return {};
 }
 
 OrEnd<void> Trainer::finish() {
+  TRY(hold_parameters());
   if (validated_step_ != position_.step) {
     const auto validated = TRY(validate());
     if (!validated) {
@@ -362,6 +366,7 @@ OrEnd<bool> Trainer::validate() {
   if (!validation_.has_data()) return true;
   if (parts_.tracer != nullptr) parts_.tracer->end_recording();
   pause();
+  TRY(hold_parameters());
   report("Validating");
   const auto is_done = validation_.run(evaluation_rounds());
   if (!is_done) return lost(Stage::step, is_done.error());

@@ -130,6 +130,10 @@ class Trainer final : private SavedTraining {
 
   [[nodiscard]] const Position& position() const override { return position_; }
   [[nodiscard]] OrEnd<void> settle() override;
+  [[nodiscard]] OrEnd<void> hold_parameters() override {
+    if (const auto held = train::hold_parameters(parts_.turns); !held) return lost(Stage::step, held.error());
+    return {};
+  }
   [[nodiscard]] const checkpoint::State& current_state() override;
   [[nodiscard]] bool is_sound() const override;
   void take_snapshot() override {

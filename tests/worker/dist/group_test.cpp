@@ -1,5 +1,6 @@
 #include "worker/dist/group.hpp"
 
+#include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
 #include <future>
@@ -40,6 +41,7 @@ TEST(FormGroup, BringsRanksTogetherByAStoreThatRankZeroHosts) {
       EXPECT_EQ(group->rank, rank);
       EXPECT_EQ(group->world_size, 2);
       EXPECT_EQ(group->process_group->getSize(), 2);
+      EXPECT_EQ(group->averaging_reducer, nullptr);
       const auto texts = group->communicator->all_gather(std::to_string(rank));
       ASSERT_TRUE(texts) << texts.error().message;
       EXPECT_EQ(*texts, (std::vector<std::string>{"0", "1"}));
@@ -48,6 +50,42 @@ TEST(FormGroup, BringsRanksTogetherByAStoreThatRankZeroHosts) {
       EXPECT_TRUE(group->communicator->all_gather("trained"));
       writer.join();
       std::ignore = group->communicator->broadcast("nobody leaves before the other has read");
+    });
+  }
+}
+
+TEST(FormGroup, GivesABackgroundThreadAReducerOfItsOwnWhereTheOptionsAskForIt) {
+  const std::uint16_t port = fakes::free_port();
+  fakes::let_threads_be_ranks();
+  std::vector<std::jthread> ranks;
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([=] {
+      FakeRankLink link;
+      const auto group =
+          form_group(an_environment(2, rank, port), link, {.rendezvous_deadline = 1min, .has_averaging_reducer = true});
+      ASSERT_TRUE(group) << group.error().message;
+      HostReducer& reducer = *group->averaging_reducer;
+      EXPECT_EQ(reducer.world_size(), 2);
+      std::jthread averaging{[&] {
+        const at::Tensor numbers = at::full({3}, static_cast<double>(rank + 1));
+        EXPECT_TRUE(reducer.sum(numbers));
+        EXPECT_TRUE(at::equal(numbers, at::full({3}, 3.0)));
+        EXPECT_EQ(reducer.any(rank == 1), true);
+        EXPECT_EQ(reducer.any(false), false);
+        EXPECT_EQ(link.beats(), 0) << "they would hide that the training thread hangs";
+      }};
+      averaging.join();
+      EXPECT_TRUE(group->communicator->all_gather("trained"));
+      if (rank == 1) {
+        link.break_group({.exit_code = 90, .reason = "PeerLost", .message = "rank 0 is lost", .culprit = 0});
+        for (int call = 0; call < 2; ++call) {  // A failure lasts.
+          const auto lost = reducer.any(true);
+          ASSERT_FALSE(lost);
+          EXPECT_EQ(lost.error().kind, ErrorKind::cancelled);
+          EXPECT_EQ(lost.error().message, "a background agreement of the ranks was given up: rank 0 is lost");
+        }
+      }
+      std::ignore = group->communicator->broadcast("nobody leaves before the other has read", 0);
     });
   }
 }

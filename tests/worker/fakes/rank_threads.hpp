@@ -14,6 +14,7 @@
 
 #include "checkpoint/group/communicator.hpp"
 #include "tests/fakes/thread_group.hpp"
+#include "tests/worker/fakes/gathering_reducer.hpp"
 #include "tests/worker/fakes/threads_as_ranks.hpp"
 
 namespace trainyard::fakes {
@@ -25,6 +26,7 @@ struct RankThread {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   std::unique_ptr<checkpoint::Communicator> communicator;
   std::unique_ptr<checkpoint::Communicator> checkpoint_communicator;
+  std::unique_ptr<dist::HostReducer> averaging_reducer;
 };
 
 inline c10::intrusive_ptr<c10d::ProcessGroup> make_gloo_group(const c10::intrusive_ptr<c10d::Store>& store,
@@ -46,6 +48,7 @@ inline void run_ranks(std::int64_t world_size, const std::function<void(RankThre
   const auto store = c10::make_intrusive<c10d::HashStore>();
   MeetingPlace place{world_size};
   MeetingPlace checkpoint_place{world_size};
+  MeetingPlace averaging_place{world_size};
   // A rank whose body ends at once would close its connections while another one still opens its own.
   std::latch all_are_connected{world_size};
   std::vector<std::jthread> threads;
@@ -55,11 +58,13 @@ inline void run_ranks(std::int64_t world_size, const std::function<void(RankThre
                          .world_size = world_size,
                          .process_group = make_gloo_group(store, rank, world_size),
                          .communicator = std::make_unique<ThreadCommunicator>(rank, place),
-                         .checkpoint_communicator = std::make_unique<ThreadCommunicator>(rank, checkpoint_place)};
+                         .checkpoint_communicator = std::make_unique<ThreadCommunicator>(rank, checkpoint_place),
+                         .averaging_reducer = std::make_unique<GatheringReducer>(rank, averaging_place)};
       all_are_connected.arrive_and_wait();
       body(context);
       place.leave();
       checkpoint_place.leave();
+      averaging_place.leave();
     });
   }
 }

@@ -33,6 +33,7 @@ const Strategy strategies[] = {
     {"BaguaQadam", R"({"name": "bagua", "algorithm": "qadam", "qadamWarmupSteps": 2})"},
     {"BaguaDecentralized", R"({"name": "bagua", "algorithm": "decentralized"})"},
     {"BaguaLowPrecisionDecentralized", R"({"name": "bagua", "algorithm": "lowPrecisionDecentralized"})"},
+    {"BaguaAsync", R"({"name": "bagua", "algorithm": "async", "syncIntervalMs": 5, "asyncWarmupSteps": 2})"},
     {"Sharded", R"({"name": "sharded"})"},
 };
 

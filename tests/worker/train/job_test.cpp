@@ -79,5 +79,32 @@ TEST(ReadJob, SaysWhatIsWrongWithTheSpec) {
   }
 }
 
+TEST(ReadJob, RefusesWhatNeedsEqualParametersWhereRanksHaveTheirOwn) {
+  struct Case {
+    std::string training, strategy, checkpoint, what;
+    bool is_only_of_async = false;
+  };
+  for (const auto& [training, strategy, checkpoint, what, is_only_of_async] :
+       {Case{"", R"(, "syncBatchNorm": true)", "", "strategy.syncBatchNorm is not for"},
+        Case{"", R"(, "bucketMiB": 4)", "", "strategy.bucketMiB is not for"},
+        Case{"", R"(, "timeline": true)", R"(, "checkpoint": {"uri": "file:///c"})", "strategy.timeline is not for"},
+        Case{"", R"(, "checkParametersEvery": {"steps": 5})", "", "strategy.checkParametersEvery is not for"},
+        Case{R"(, "ema": {"decay": 0.9})", "", "", "ema is not for"},
+        Case{R"(, "precision": "16-mixed")", "", "", "precision 16-mixed is not for"},
+        Case{"", "", R"(, "checkpoint": {"uri": "file:///c", "local": {"path": "/l", "every": {"steps": 1}}})",
+             "checkpoint.local is not for"},
+        Case{R"(, "accumulateGradBatches": 2)", "", "", "training.accumulateGradBatches is not for", true}}) {
+    for (const std::string algorithm : {"async", "decentralized", "lowPrecisionDecentralized", "gradientAllreduce"}) {
+      const auto job =
+          read_job(environment_of({{"TRAINYARD_SPEC", R"({"training": {"model": {"name": "fashion_cnn"})" + training +
+                                                          R"(, "strategy": {"name": "bagua", "algorithm": ")" +
+                                                          algorithm + "\"" + strategy + "}}" + checkpoint + "}"}}));
+      const bool is_refused = is_only_of_async ? algorithm == "async" : algorithm != "gradientAllreduce";
+      EXPECT_EQ(job.has_value(), !is_refused) << algorithm << ": " << what << (job ? "" : job.error().message);
+      if (!job && is_refused) EXPECT_THAT(job.error().message, HasSubstr(what));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trainyard::train

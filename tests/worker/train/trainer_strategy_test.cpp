@@ -217,15 +217,16 @@ std::shared_ptr<SmallModule> train_with_other_numbers_of_ranks(const std::vector
 TEST(TrainerStrategies, GoOnWithOtherNumbersOfRanks) {
   train_with_other_numbers_of_ranks({2, 3, 1, 2}, factored());
   for (const auto algorithm : {api::BaguaAlgorithm::qadam, api::BaguaAlgorithm::decentralized,
-                               api::BaguaAlgorithm::low_precision_decentralized})
+                               api::BaguaAlgorithm::low_precision_decentralized, api::BaguaAlgorithm::async})
     train_with_other_numbers_of_ranks(
-        {2, 3, 1, 2}, {.name = api::StrategyName::bagua, .algorithm = algorithm, .qadam_warmup_steps = 2});
+        {2, 3, 1, 2},
+        {.name = api::StrategyName::bagua, .algorithm = algorithm, .qadam_warmup_steps = 2, .sync_interval_ms = 1});
   train_with_other_numbers_of_ranks({2, 4, 1, 2}, {.name = api::StrategyName::horovod, .op = api::ReductionOp::adasum});
 }
 
 TEST(TrainerStrategies, EndWithTheCulpritWhenARankIsLost) {
   for (const auto algorithm : {api::BaguaAlgorithm::qadam, api::BaguaAlgorithm::decentralized,
-                               api::BaguaAlgorithm::low_precision_decentralized}) {
+                               api::BaguaAlgorithm::low_precision_decentralized, api::BaguaAlgorithm::async}) {
     TrainingRun run;
     run.training.epochs = 100;
     run.training.strategy = {.name = api::StrategyName::bagua, .algorithm = algorithm, .qadam_warmup_steps = 1};
@@ -239,6 +240,45 @@ TEST(TrainerStrategies, EndWithTheCulpritWhenARankIsLost) {
     run.run();
     EXPECT_EQ(run.ranks[0].end, failure);
   }
+}
+
+/// Trains by async, with validations and checkpoints on the way, and returns the loss that was reported last. `stop`:
+/// the step in which rank 1 is asked to stop.
+double train_by_async(const fakes::TemporaryFolder* folder, std::int64_t attempt, std::int64_t stop) {
+  TrainingRun run;
+  run.training.strategy = {.name = api::StrategyName::bagua,
+                           .algorithm = api::BaguaAlgorithm::async,
+                           .sync_interval_ms = 1,
+                           .async_warmup_steps = 2};
+  run.training.optimizer.lr = 0.01;
+  run.training.epochs = 12;
+  run.attempt = attempt;
+  if (folder != nullptr) {
+    run.checkpoint.emplace();
+    run.checkpoint->uri = folder->uri() + "/checkpoints";
+    run.checkpoint->every.steps = 4;
+    run.checkpoint->when_busy = api::WhenBusy::wait;
+  }
+  run.ranks[1].module->on_step = [&run, stop, seen = std::int64_t{0}](std::int64_t) mutable {
+    if (++seen == stop) run.ranks[1].link->request_stop();
+  };
+  run.run();
+  for (const auto& rank : run.ranks)
+    EXPECT_EQ(rank.end.reason, stop > 0 ? "Preempted" : "Completed") << rank.end.message;
+  // The ranks leave the rounds with equal parameters. Each keeps its own buffers.
+  const auto first = run.ranks[0].module->parameters(), second = run.ranks[1].module->parameters();
+  for (std::size_t index = 0; index < first.size(); ++index) EXPECT_TRUE(torch::equal(first[index], second[index]));
+  const auto reports = run.ranks[0].link->reports();
+  EXPECT_EQ(reports.back().checkpoint.has_value(), folder != nullptr);
+  return reports.back().loss.value_or(NAN);
+}
+
+TEST(TrainerStrategies, OfRoundsInTheBackgroundLearnAndStopAndResume) {
+  const fakes::TemporaryFolder folder;
+  const double at_stop = train_by_async(&folder, 1, 7);
+  const double at_end = train_by_async(&folder, 2, 0);
+  EXPECT_LT(at_end, at_stop / 2);
+  train_by_async(nullptr, 1, 7);  // Nothing is saved at the stop.
 }
 
 TEST(TrainerStrategies, GiveARankThatTheCheckpointLacksTheBuffersOfRankZero) {

@@ -83,7 +83,8 @@ class TrainingRun {
                       .store = {},
                       .process_group = thread.process_group,
                       .communicator = std::move(thread.communicator),
-                      .checkpoint_communicator = std::move(thread.checkpoint_communicator)};
+                      .checkpoint_communicator = std::move(thread.checkpoint_communicator),
+                      .averaging_reducer = std::move(thread.averaging_reducer)};
     const strategy::WaitForWork wait = fakes::plain_wait;
     convert(module, number_format(training));
     auto turns = open_turns(module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
