@@ -266,8 +266,12 @@ TEST(AsyncAverage, WaitsForTheEndOfTheRoundsWithBeatsAndNotLongerThanTheGroupLas
 
 TEST(AsyncAverage, TrainsAsDdpInItsWarmUpAndByEachRanksOwnGradientsThen) {
   constexpr std::int64_t warmup_steps = 4;
-  run_ranks(2, [](RankThread& thread) {
-    const auto expected = make_tiny_model(thread.rank), model = make_tiny_model(thread.rank);
+  // The ranks' threads share one generator of random numbers.
+  const std::vector both{make_tiny_model(0), make_tiny_model(1)},
+      expected_of_both{make_tiny_model(0), make_tiny_model(1)};
+  run_ranks(2, [&](RankThread& thread) {
+    const auto &expected = expected_of_both[static_cast<std::size_t>(thread.rank)],
+               &model = both[static_cast<std::size_t>(thread.rank)];
     Ddp ddp = make_ddp(*expected, thread);
     const auto sync = make_async_average({.parameters = parameters_of(*model),
                                           .buffers = buffers_of(*model),
