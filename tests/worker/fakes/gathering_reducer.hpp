@@ -3,14 +3,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <string_view>
-#include <utility>
+#include <vector>
 
-#include "common/try.hpp"
 #include "tests/fakes/thread_group.hpp"
 #include "worker/dist/host_reducer.hpp"
 
@@ -24,11 +21,11 @@ class GatheringReducer final : public dist::HostReducer {
   [[nodiscard]] std::int64_t world_size() const override { return communicator_.world_size(); }
 
   [[nodiscard]] Result<void> sum(const at::Tensor& tensor) override {
-    const auto texts =
-        TRY(communicator_.all_gather({static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()}));
+    const auto texts = communicator_.all_gather({static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()});
+    if (!texts) return tl::unexpected(texts.error());
     at::Tensor total = tensor;
     total.zero_();
-    for (const std::string& text : texts) {
+    for (const std::string& text : *texts) {
       const at::Tensor of_rank = at::empty_like(tensor);
       std::memcpy(of_rank.mutable_data_ptr(), text.data(), text.size());
       total.add_(of_rank);
@@ -37,8 +34,9 @@ class GatheringReducer final : public dist::HostReducer {
   }
 
   [[nodiscard]] Result<bool> any(bool mine) override {
-    const auto texts = TRY(communicator_.all_gather(mine ? "yes" : ""));
-    return std::ranges::any_of(texts, [](const std::string& text) { return !text.empty(); });
+    return communicator_.all_gather(mine ? "yes" : "").map([](const std::vector<std::string>& texts) {
+      return std::ranges::any_of(texts, [](const std::string& text) { return !text.empty(); });
+    });
   }
 
  private:

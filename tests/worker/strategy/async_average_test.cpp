@@ -70,7 +70,7 @@ class Rank {
     sync_->begin_backward(/*is_last_batch=*/true);
     ((parameters_[0].second.sum() + parameters_[1].second.sum()) * gradient_).backward();
     in_passes();
-    if (auto done = sync_->finish_gradients(); !done) return done;
+    TRY(sync_->finish_gradients());
     optimizer_->step();
     return sync_->after_update();
   }
