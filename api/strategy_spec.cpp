@@ -46,6 +46,7 @@ std::string_view text_of(Enum value, const EnumNames<Enum, count>& names) {
 void read_bagua(FieldReader& fields, StrategySpec& strategy) {
   fields.read("algorithm", strategy.algorithm, algorithm_names);
   fields.read("qadamWarmupSteps", strategy.qadam_warmup_steps, steps_range);
+  fields.read("hierarchical", strategy.hierarchical);
   fields.read("peerSelection", strategy.peer_selection, peer_names);
   fields.read("communicationInterval", strategy.communication_interval, steps_range);
   fields.read("syncIntervalMs", strategy.sync_interval_ms, interval_ms_range);
@@ -55,6 +56,7 @@ void read_bagua(FieldReader& fields, StrategySpec& strategy) {
 void add_bagua(json& object, const StrategySpec& strategy) {
   object["algorithm"] = text_of(strategy.algorithm, algorithm_names);
   if (strategy.algorithm == BaguaAlgorithm::qadam) object["qadamWarmupSteps"] = strategy.qadam_warmup_steps;
+  if (strategy.hierarchical) object["hierarchical"] = true;
   if (strategy.algorithm == BaguaAlgorithm::decentralized)
     object["peerSelection"] = text_of(strategy.peer_selection, peer_names);
   if (is_async(strategy)) {

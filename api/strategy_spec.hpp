@@ -64,6 +64,7 @@ struct StrategySpec {
   ReductionOp op = ReductionOp::average;                          ///< horovod only.
   BaguaAlgorithm algorithm = BaguaAlgorithm::gradient_allreduce;  ///< bagua only.
   std::int64_t qadam_warmup_steps = 100;                          ///< qadam only: steps that exchange gradients.
+  bool hierarchical = false;  ///< bagua only: the ranks of a pod are combined first, and their first rank exchanges.
   PeerSelection peer_selection = PeerSelection::all;
   std::int64_t communication_interval = 1;  ///< The two decentralized ones only: steps from exchange to exchange.
   std::int64_t sync_interval_ms = 500;      ///< async only: from mean to mean.

@@ -51,18 +51,39 @@ class GlooMaker {
 
   [[nodiscard]] c10::intrusive_ptr<Gloo> make(const std::string& name, int threads,
                                               std::chrono::milliseconds deadline) const {
+    return make_of_some(name, {.rank = group_.rank, .size = group_.world_size, .threads = threads}, deadline);
+  }
+
+  /// A process group for tensors on the host.
+  [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name, std::int64_t rank,
+                                                                          std::int64_t size) const {
+    auto made = c10::make_intrusive<c10d::ProcessGroup>(group_.store, static_cast<int>(rank), static_cast<int>(size));
+    made->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
+                     make_of_some(name, {.rank = rank, .size = size, .threads = 2}, options_.collective_deadline));
+    made->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+    return made;
+  }
+
+ private:
+  struct Members {
+    std::int64_t rank = 0;  // this rank's number among them
+    std::int64_t size = 1;
+    int threads = 1;
+  };
+
+  [[nodiscard]] c10::intrusive_ptr<Gloo> make_of_some(const std::string& name, const Members& members,
+                                                      std::chrono::milliseconds deadline) const {
     auto options = Gloo::Options::create(options_.rendezvous_deadline);
     options->devices.push_back(device_);
-    options->threads = threads;
-    auto gloo = c10::make_intrusive<Gloo>(c10::make_intrusive<c10d::PrefixStore>(name, group_.store),
-                                          static_cast<int>(group_.rank), static_cast<int>(group_.world_size),
-                                          std::move(options));
+    options->threads = members.threads;
+    auto gloo =
+        c10::make_intrusive<Gloo>(c10::make_intrusive<c10d::PrefixStore>(name, group_.store),
+                                  static_cast<int>(members.rank), static_cast<int>(members.size), std::move(options));
     // wait_or_fail gives up first; this deadline is only a second safeguard.
     gloo->setTimeout(2 * deadline);
     return gloo;
   }
 
- private:
   const Group& group_;
   std::shared_ptr<::gloo::transport::Device> device_;
   const GroupOptions& options_;
@@ -77,20 +98,20 @@ Error with_network_advice(Error error) {
   return error;
 }
 
-/// Connecting blocks for as long as a rank does not come or an address is not reached.
-Result<void> connect_nccl(Group& group, rank::RankLink& link, const GroupOptions& options) {
-  const CudaModule* module = options.cuda_module;
-  if (module == nullptr) module = TRY(load_cuda_module(rank::process_environment()));
-  auto store = c10::make_intrusive<c10d::PrefixStore>("nccl", group.store);
+/// Adds NCCL to `to`. Connecting blocks for as long as a rank does not come or an address is not reached.
+Result<void> connect_nccl(c10d::ProcessGroup& to, const std::string& name, const CudaModule& module,
+                          const c10::intrusive_ptr<c10d::Store>& group_store, rank::RankLink& link,
+                          const GroupOptions& options) {
+  auto store = c10::make_intrusive<c10d::PrefixStore>(name, group_store);
   using Backend = c10::intrusive_ptr<c10d::Backend>;
-  const auto make = [module, store = std::move(store), rank = group.rank, world_size = group.world_size,
+  const auto make = [module = &module, store = std::move(store), rank = to.getRank(), size = to.getSize(),
                      device = *options.cuda_device, timeout = 2 * options.collective_deadline] {
-    return module->make_nccl(store, rank, world_size, device, timeout);
+    return module->make_nccl(store, rank, size, device, timeout);
   };
   try {
     auto nccl = TRY(call_or_give_up<Backend>(make, link, options.rendezvous_deadline, "connecting NCCL")
                         .map_error(with_network_advice));
-    group.process_group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL, std::move(nccl));
+    to.setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL, std::move(nccl));
   } catch (const std::exception& error) {
     if (failed_part(error) != FailedPart::communication) throw;
     return fail(ErrorKind::unavailable, "connecting NCCL: " + message_of(error));
@@ -98,16 +119,39 @@ Result<void> connect_nccl(Group& group, rank::RankLink& link, const GroupOptions
   return {};
 }
 
+/// All ranks of a process group come to it: each rank connects to all, then to its pod, and a first rank to the others.
+Result<void> connect_nccl_of_all(Group& group, rank::RankLink& link, const GroupOptions& options) {
+  const CudaModule* module = options.cuda_module;
+  if (module == nullptr) module = TRY(load_cuda_module(rank::process_environment()));
+  TRY(connect_nccl(*group.process_group, "nccl", *module, group.store, link, options));
+  if (!group.pods || group.pods->is_one_pod()) return {};
+  const PodGroups& pods = *group.pods;
+  if (pods.own->getSize() > 1) {
+    const std::string name = fmt::format("nccl.pod.{}", group.rank - pods.own->getRank());
+    TRY(connect_nccl(*pods.own, name, *module, group.store, link, options));
+  }
+  if (!pods.is_first_rank()) return {};
+  return connect_nccl(*pods.first_ranks, "nccl.first_ranks", *module, group.store, link, options);
+}
+
+Result<std::optional<PodGroups>> connect_pods(const Group& group, const rank::GroupEnvironment& environment,
+                                              const GlooMaker& maker) {
+  const Pod own{.first_rank = group.rank - environment.local_rank, .size = environment.local_world_size};
+  const auto texts = TRY(group.communicator->all_gather(to_text(own)));
+  auto pods = TRY(agree_on_pods(texts));
+  if (pods.size() == texts.size()) return std::nullopt;
+  return make_pod_groups(std::move(pods), group.process_group,
+                         [&maker](const std::string& name, std::int64_t rank, std::int64_t size) {
+                           return maker.make_process_group(name, rank, size);
+                         });
+}
+
 Result<void> connect(Group& group, const rank::GroupEnvironment& environment, rank::RankLink& link,
                      const GroupOptions& options) {
   auto device = TRY(open_device(environment, link));
   const GlooMaker maker{group, std::move(device), options};
 
-  group.process_group = c10::make_intrusive<c10d::ProcessGroup>(group.store, static_cast<int>(group.rank),
-                                                                static_cast<int>(group.world_size));
-  group.process_group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
-                                  maker.make("gloo", 2, options.collective_deadline));
-  group.process_group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+  group.process_group = maker.make_process_group("gloo", group.rank, group.world_size);
   if (group.world_size == 1) {
     group.communicator = std::make_unique<checkpoint::SingleCommunicator>();
     group.checkpoint_communicator = std::make_unique<checkpoint::SingleCommunicator>();
@@ -124,6 +168,7 @@ Result<void> connect(Group& group, const rank::GroupEnvironment& environment, ra
   }
   // Before any rank enters NCCL, which would wait without end for a rank that has no GPU.
   TRY(agree_on_device_kind(options.cuda_device.has_value(), *group.communicator));
+  if (options.has_pods) group.pods = TRY(connect_pods(group, environment, maker));
   return {};
 }
 
@@ -151,7 +196,7 @@ Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLi
     if (const auto failure = link.group_failure()) return fail(ErrorKind::cancelled, failure->message);
     return fail(ErrorKind::unavailable, "connecting to the other ranks: " + message_of(error));
   }
-  if (options.cuda_device) TRY(connect_nccl(group, link, options));
+  if (options.cuda_device) TRY(connect_nccl_of_all(group, link, options));
   group.process_group->setGroupName("trainyard");
   return group;
 }

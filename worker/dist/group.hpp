@@ -12,6 +12,7 @@
 #include "common/result.hpp"
 #include "worker/dist/cuda_module.hpp"
 #include "worker/dist/host_reducer.hpp"
+#include "worker/dist/pods.hpp"
 #include "worker/dist/process_settings.hpp"
 #include "worker/rank/group_environment.hpp"
 #include "worker/rank/rank_link.hpp"
@@ -30,6 +31,7 @@ struct GroupOptions {
   const CudaModule* cuda_module = nullptr;
   /// Makes Group::averaging_reducer.
   bool has_averaging_reducer = false;
+  bool has_pods = false;  ///< Also makes the process groups of the pods.
 };
 
 /// The group of all ranks, as one rank has it. Later members use earlier ones.
@@ -40,6 +42,8 @@ struct Group {
   /// Gloo for CPU tensors and, with a device, NCCL for CUDA tensors. Exists for a group of one rank too, so that
   /// strategies need no second path. Wait for its collectives by wait_or_fail.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
+  /// With GroupOptions::has_pods, unless each pod has one rank.
+  std::optional<PodGroups> pods;
   std::unique_ptr<checkpoint::Communicator> communicator;
   /// Only for checkpoints, which a background thread writes while training goes on.
   std::unique_ptr<checkpoint::Communicator> checkpoint_communicator;
@@ -49,9 +53,10 @@ struct Group {
 };
 
 /// Waits for the other ranks of `environment` and connects to them. Reports the missing ranks meanwhile. `link` must
-/// outlive the group. Errors: invalid (the environment has no RANK), timeout (names the missing ranks), cancelled (the
-/// group is broken, or this rank was asked to stop), unavailable (a connection failed), conflict (some ranks have a
-/// CUDA device and others do not). Throws as torch does when this rank's device has failed (torch_error.hpp).
+/// outlive the group. Errors: invalid (the environment has no RANK, or the ranks do not agree on their pods), timeout
+/// (names the missing ranks), cancelled (the group is broken, or this rank was asked to stop), unavailable (a
+/// connection failed), conflict (some ranks have a CUDA device and others do not). Throws as torch does when this
+/// rank's device has failed (torch_error.hpp).
 [[nodiscard]] Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLink& link,
                                        const GroupOptions& options = {});
 

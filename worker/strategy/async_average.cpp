@@ -177,7 +177,7 @@ class AsyncAverage final : public OwnModel {
     begin_exchange(
         [this] {
           std::vector<torch::Tensor> message{flat_tensor()};
-          return process_group().allreduce(message);
+          return parts().process_group->allreduce(message);
         },
         flat_tensor().nbytes());
     TRY(finish_exchange());

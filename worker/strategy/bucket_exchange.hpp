@@ -35,7 +35,7 @@ struct ExchangedBucket {
 /// training thread and, on a GPU, from the thread of the backward pass.
 class BucketExchange {
  public:
-  /// `process_group` is that of all ranks.
+  /// `process_group` is that of the ranks whose gradients are exchanged.
   explicit BucketExchange(c10::intrusive_ptr<c10d::ProcessGroup> process_group)
       : process_group_{std::move(process_group)} {}
   virtual ~BucketExchange() = default;
@@ -46,8 +46,8 @@ class BucketExchange {
   [[nodiscard]] virtual std::unique_ptr<Optimizer> adapt(std::unique_ptr<Optimizer> optimizer) { return optimizer; }
   /// The factor by which gradients are multiplied while they are copied into a bucket. It is asked for once a step.
   [[nodiscard]] virtual double factor() const { return 1.0 / world_size(); }
-  /// Starts the exchange of a bucket whose gradients are all there, and returns the first collective. Throws what the
-  /// collective throws.
+  /// Starts the exchange of a bucket whose gradients are all there, and returns the first collective. In a process
+  /// group of one rank it returns nullptr, and the bucket then holds its result. Throws what the collective throws.
   [[nodiscard]] virtual c10::intrusive_ptr<c10d::Work> begin(std::size_t bucket) = 0;
   /// To be called once the current stream is ordered after the last collective of `bucket`. Starts the next one, or
   /// returns nullptr once the bucket holds its result.
@@ -61,10 +61,10 @@ class BucketExchange {
   [[nodiscard]] virtual std::vector<torch::Tensor> common_state() const { return {}; }
 
   /// The bytes of all tensors that this rank has given to collectives.
-  [[nodiscard]] std::uint64_t exchanged_bytes() const { return exchanged_bytes_; }
+  [[nodiscard]] virtual std::uint64_t exchanged_bytes() const { return exchanged_bytes_; }
 
  protected:
-  /// Sums `tensor` over the ranks, in place.
+  /// Sums `tensor` over the ranks, in place. nullptr in a process group of one rank.
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> sum(const torch::Tensor& tensor);
   [[nodiscard]] int world_size() const { return process_group_->getSize(); }
   [[nodiscard]] const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const { return process_group_; }

@@ -64,13 +64,14 @@ torch::Tensor decompress(const torch::Tensor& compressed, std::int64_t columns) 
 }
 
 ByteMean::ByteMean(torch::Tensor numbers, c10::intrusive_ptr<c10d::ProcessGroup> process_group)
-    : numbers_{std::move(numbers)}, process_group_{std::move(process_group)} {
-  const std::int64_t ranks = process_group_->getSize();
-  chunks_ = torch::zeros({ranks, (numbers_.numel() + ranks - 1) / ranks}, numbers_.options().dtype(torch::kFloat));
-}
+    : numbers_{std::move(numbers)},
+      process_group_{std::move(process_group)},
+      columns_{(numbers_.numel() + process_group_->getSize() - 1) / process_group_->getSize()} {}
 
 c10::intrusive_ptr<c10d::Work> ByteMean::begin() {
   const torch::NoGradGuard no_grad;
+  if (!chunks_.defined())
+    chunks_ = torch::zeros({process_group_->getSize(), columns_}, numbers_.options().dtype(torch::kFloat));
   of_chunks().copy_(numbers_);
   sent_ = compress(chunks_);
   received_ = torch::empty_like(sent_);
@@ -81,7 +82,7 @@ c10::intrusive_ptr<c10d::Work> ByteMean::begin() {
 
 c10::intrusive_ptr<c10d::Work> ByteMean::proceed() {
   const torch::NoGradGuard no_grad;
-  const torch::Tensor read = decompress(received_, chunks_.size(1));
+  const torch::Tensor read = decompress(received_, columns_);
   if (std::exchange(stage_, Stage::means) == Stage::parts) {
     sent_ = compress(read.mean(0, /*keepdim=*/true));
     return process_group_->_allgather_base(received_, sent_);
@@ -92,7 +93,7 @@ c10::intrusive_ptr<c10d::Work> ByteMean::proceed() {
 }
 
 std::uint64_t ByteMean::bytes() const {
-  return static_cast<std::uint64_t>((chunks_.size(0) + 1) * compressed_bytes(chunks_.size(1)));
+  return static_cast<std::uint64_t>((process_group_->getSize() + 1) * compressed_bytes(columns_));
 }
 
 namespace {
@@ -110,6 +111,7 @@ class ByteGrad final : public BucketExchange {
   [[nodiscard]] double factor() const override { return 1.0; }
 
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin(std::size_t index) override {
+    if (world_size() == 1) return {};
     Bucket& bucket = buckets_[index];
     count(bucket.mean.bytes());
     auto work = bucket.mean.begin();

@@ -45,7 +45,8 @@ class ByteMean {
 
   torch::Tensor numbers_;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
-  torch::Tensor chunks_;  // float32 [ranks, C]: the numbers, then zeros
+  std::int64_t columns_;  // C
+  torch::Tensor chunks_;  // float32 [ranks, C]: the numbers, then zeros. Undefined before the first exchange.
   torch::Tensor sent_;
   torch::Tensor received_;  // uint8 [ranks, compressed_bytes(C)]
   Stage stage_ = Stage::parts;

@@ -29,42 +29,89 @@ class Decentralized final : public OwnModel {
     OwnModel::zero_gradients();
     if (!is_exchange_due()) return;
     flat().pack();
-    begin_exchange([this] { return begin(); }, flat_tensor().nbytes());
+    if (pod_size() == 1) return begin_exchange_of_peers();
+    stage_ = Stage::sum_of_pod;
+    begin_sum_of_pod();
+  }
+
+  /// The peers, who are far apart, exchange while the backward pass runs.
+  void begin_backward(bool /*is_last_batch*/) override {
+    if (stage_ == Stage::sum_of_pod) begun_ = proceed();
   }
 
   [[nodiscard]] Result<void> finish_gradients() override {
-    has_average_ = TRY(finish_exchange());
+    TRY(std::exchange(begun_, {}));
+    while (stage_ != Stage::none) TRY(proceed());
     return {};
   }
 
  private:
+  enum class Stage { none, sum_of_pod, peers, result_of_pod };  // the collective under way
+
+  void begin_exchange_of_peers() {
+    stage_ = Stage::peers;
+    begin_exchange([this] { return begin(); }, flat_tensor().nbytes());
+  }
+
   c10::intrusive_ptr<c10d::Work> begin() {
     if (selection_ == PeerSelection::all) {
       std::vector<torch::Tensor> message{flat_tensor()};
-      return process_group().allreduce(message);
+      return peers().allreduce(message);
     }
-    const std::int64_t peer = shift_one_peer(rank(), world_size(), exchanges());
-    std::vector<std::int64_t> sent = parts_for({peer}, flat_tensor().numel(), world_size()), received_parts = sent;
+    const std::int64_t other = shift_one_peer(peer(), peer_count(), exchanges());
+    std::vector<std::int64_t> sent = parts_for({other}, flat_tensor().numel(), peer_count()), received_parts = sent;
     received_ = torch::empty_like(flat_tensor());
     torch::Tensor own = flat_tensor();
-    return process_group().alltoall_base(received_, own, received_parts, sent);
+    return peers().alltoall_base(received_, own, received_parts, sent);
+  }
+
+  /// Waits for the collective under way and begins the next one.
+  Result<void> proceed() {
+    TRY(finish_exchange());
+    const torch::NoGradGuard no_grad;
+    torch::Tensor mean = flat_tensor();
+    switch (std::exchange(stage_, Stage::none)) {
+      case Stage::sum_of_pod:
+        if (is_one_pod()) {
+          mean.div_(world_size());
+          break;
+        }
+        if (!is_peer()) return begin_result();
+        // A pair of pods takes the mean of their means. All pods together add up the sums of all ranks.
+        if (selection_ == PeerSelection::shift_one) mean.div_(pod_size());
+        begin_exchange_of_peers();
+        return {};
+      case Stage::peers:
+        if (selection_ == PeerSelection::all) {
+          mean.div_(world_size());
+        } else {
+          mean.add_(received_).div_(2);
+        }
+        if (pod_size() > 1) return begin_result();
+        break;
+      case Stage::result_of_pod:
+      case Stage::none:
+        break;
+    }
+    has_average_ = true;
+    return {};
+  }
+
+  Result<void> begin_result() {
+    stage_ = Stage::result_of_pod;
+    begin_result_of_pod();
+    return {};
   }
 
   /// Not before a step: until then a checkpoint may still be copied from the parameters.
   void take_average() {
-    if (!std::exchange(has_average_, false)) return;
-    const torch::NoGradGuard no_grad;
-    torch::Tensor mean = flat_tensor();
-    if (selection_ == PeerSelection::all) {
-      mean.div_(world_size());
-    } else {
-      mean.add_(received_).div_(2);
-    }
-    flat().unpack();
+    if (std::exchange(has_average_, false)) flat().unpack();
   }
 
   PeerSelection selection_;
   torch::Tensor received_;  // with shift_one: the peer's parameters
+  Stage stage_ = Stage::none;
+  Result<void> begun_;  // why the peers could not begin
   bool has_average_ = false;
 };
 
@@ -77,13 +124,14 @@ std::int64_t shift_one_peer(std::int64_t rank, std::int64_t world_size, std::int
 }
 
 std::unique_ptr<GradientSync> make_decentralized(OwnModelParts parts, PeerSelection selection) {
-  const int ranks = parts.process_group->getSize();
-  if (selection == PeerSelection::shift_one && ranks % 2 != 0)
+  const int peers = peers_of(parts).getSize();
+  const bool is_alone = parts.pods && peers == 1;  // One pod, whose ranks take their mean.
+  if (selection == PeerSelection::shift_one && peers % 2 != 0 && !is_alone)
     throw InvalidJob{
-        fmt::format("training.strategy.peerSelection: shiftOne pairs the ranks, and there are {} of them: choose an "
+        fmt::format("training.strategy.peerSelection: shiftOne pairs the {}, and there are {} of them: choose an "
                     "even number, or "
                     "peerSelection all",
-                    ranks)};
+                    parts.pods ? "pods" : "ranks", peers)};
   const torch::ScalarType type = averaged_type(parts.parameters);
   return std::make_unique<Decentralized>(std::move(parts), type, selection);
 }
@@ -94,9 +142,10 @@ class LowPrecisionDecentralized final : public OwnModel {
  public:
   explicit LowPrecisionDecentralized(OwnModelParts parts)
       : OwnModel{std::move(parts), torch::kFloat},
-        left_{(rank() + world_size() - 1) % world_size()},
-        right_{(rank() + 1) % world_size()},
-        ranks_{torch::zeros({1}, torch::kInt64)} {
+        left_{(peer() + peer_count() - 1) % peer_count()},
+        right_{(peer() + 1) % peer_count()},
+        peers_{torch::zeros({1}, torch::kInt64)} {
+    if (!is_peer()) return;
     for (torch::Tensor* replica : {&own_replica_, &left_replica_, &right_replica_})
       *replica = torch::zeros_like(flat_tensor());
   }
@@ -114,7 +163,8 @@ class LowPrecisionDecentralized final : public OwnModel {
 
   [[nodiscard]] NamedTensors state() const override {
     NamedTensors state = OwnModel::state();
-    state.emplace_back("ranks", ranks_);
+    state.emplace_back("ranks", peers_);
+    if (!is_peer()) return state;
     state.emplace_back("replica", own_replica_);
     state.emplace_back("replica.left", left_replica_);
     state.emplace_back("replica.right", right_replica_);
@@ -123,18 +173,19 @@ class LowPrecisionDecentralized final : public OwnModel {
 
   void before_save() override {
     OwnModel::before_save();
-    ranks_.fill_(world_size());
+    peers_.fill_(peers_number());
   }
 
   [[nodiscard]] Result<void> after_restore() override {
-    // After a change of the number of ranks some have no replicas, or other neighbours. All ranks find that alike.
-    if (ranks_.item<std::int64_t>() == world_size()) return OwnModel::after_restore();
+    // After a change of the ranks that are peers some have no replicas, or other neighbours. All ranks find that alike.
+    if (peers_.item<std::int64_t>() == peers_number()) return OwnModel::after_restore();
     begin_replicas();
     return restore_steps_and_buffers();
   }
 
  private:
   void begin_replicas() {
+    if (!is_peer()) return;
     flat().pack();
     for (torch::Tensor* replica : {&own_replica_, &left_replica_, &right_replica_}) replica->copy_(flat_tensor());
   }
@@ -142,6 +193,23 @@ class LowPrecisionDecentralized final : public OwnModel {
   Result<void> exchange() {
     const torch::NoGradGuard no_grad;
     flat().pack();
+    if (pod_size() > 1) {
+      begin_sum_of_pod();
+      TRY(finish_exchange());
+      torch::Tensor mean = flat_tensor();
+      mean.div_(pod_size());
+    }
+    if (is_peer()) TRY(exchange_with_neighbours());
+    if (pod_size() > 1 && !is_one_pod()) {
+      begin_result_of_pod();
+      TRY(finish_exchange());
+    }
+    flat().unpack();
+    return {};
+  }
+
+  /// The flat parameters become the rank's own replica.
+  Result<void> exchange_with_neighbours() {
     const torch::Tensor difference =
         flat_tensor() + left_replica_ / 3.0 + right_replica_ / 3.0 - own_replica_ * (5.0 / 3.0);
     const torch::Tensor own = compress(difference.view({1, -1}));
@@ -149,8 +217,8 @@ class LowPrecisionDecentralized final : public OwnModel {
     const bool has_one_neighbour = left_ == right_;
     torch::Tensor sent = (has_one_neighbour ? own : own.repeat({2, 1})).flatten();
     torch::Tensor received = torch::empty_like(sent);
-    std::vector<std::int64_t> parts = parts_for({left_, right_}, own.numel(), world_size()), received_parts = parts;
-    begin_exchange([&] { return process_group().alltoall_base(received, sent, received_parts, parts); }, sent.nbytes());
+    std::vector<std::int64_t> parts = parts_for({left_, right_}, own.numel(), peer_count()), received_parts = parts;
+    begin_exchange([&] { return peers().alltoall_base(received, sent, received_parts, parts); }, sent.nbytes());
     TRY(finish_exchange());
     const std::int64_t elements = difference.numel();
     const torch::Tensor changes = decompress(received.view({-1, own.numel()}), elements);  // in the order of the ranks
@@ -159,16 +227,16 @@ class LowPrecisionDecentralized final : public OwnModel {
     own_replica_.add_(decompress(own, elements)[0]);
     torch::Tensor flat_copy = flat_tensor();
     flat_copy.copy_(own_replica_);
-    flat().unpack();
     return {};
   }
 
   std::int64_t left_;
   std::int64_t right_;
+  // Undefined on a rank that is no peer.
   torch::Tensor own_replica_;    // W: what the neighbours take this rank's parameters to be
   torch::Tensor left_replica_;   // L
   torch::Tensor right_replica_;  // R
-  torch::Tensor ranks_;          // int64 [1], on the host: how many ranks saved the replicas
+  torch::Tensor peers_;          // int64 [1], on the host: the peers_number() of the ranks that saved the replicas
 };
 
 }  // namespace

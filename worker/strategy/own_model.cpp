@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "common/try.hpp"
+#include "common/word_hash.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/strategy/ddp.hpp"
 
@@ -88,6 +90,10 @@ std::vector<torch::Tensor> without_names(const NamedTensors& tensors) {
 
 }  // namespace
 
+c10d::ProcessGroup& peers_of(const OwnModelParts& parts) {
+  return parts.pods ? *parts.pods->first_ranks : *parts.process_group;
+}
+
 OwnModel::OwnModel(OwnModelParts parts, torch::ScalarType type)
     : parts_{std::move(parts)},
       flat_{without_names(trained(parts_.parameters)), type},
@@ -144,6 +150,31 @@ bool OwnModel::is_exchange_due() const {
 
 std::int64_t OwnModel::exchanges() const {
   return (steps() + parts_.interval - 1) / parts_.interval;
+}
+
+std::int64_t OwnModel::peers_number() const {
+  if (!parts_.pods) return world_size();
+  std::vector<std::int64_t> numbers{world_size()};
+  for (const dist::Pod& pod : parts_.pods->pods) numbers.push_back(pod.first_rank);
+  // Below zero, so that it is no number of ranks.
+  return -1 - static_cast<std::int64_t>(word_hash(word_hash_start, std::as_bytes(std::span{numbers})) >> 1U);
+}
+
+void OwnModel::begin_sum_of_pod() {
+  const auto start = [this] {
+    std::vector<torch::Tensor> message{flat_tensor()};
+    c10d::ProcessGroup& own = *parts_.pods->own;
+    return is_one_pod() ? own.allreduce(message) : own.reduce(message, {.rootRank = 0});
+  };
+  begin_exchange(start, flat_tensor().nbytes());
+}
+
+void OwnModel::begin_result_of_pod() {
+  const auto start = [this] {
+    std::vector<torch::Tensor> message{flat_tensor()};
+    return parts_.pods->own->broadcast(message, {.rootRank = 0});
+  };
+  begin_exchange(start, flat_tensor().nbytes());
 }
 
 void OwnModel::begin_exchange(const std::function<c10::intrusive_ptr<c10d::Work>()>& start, std::uint64_t bytes) {

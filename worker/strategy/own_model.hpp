@@ -7,11 +7,13 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "checkpoint/group/communicator.hpp"
+#include "worker/dist/pods.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/own_tensors.hpp"
 #include "worker/strategy/wait_for_work.hpp"
@@ -48,7 +50,13 @@ struct OwnModelParts {
   WaitForWork wait;
   WaitForWork follow;         ///< For the collectives of usual steps.
   std::int64_t interval = 1;  ///< Every so many steps the ranks exchange parameters, the first step among them.
+  /// Set: the parameters of a pod's ranks become their mean at its first rank. The first ranks alone exchange, and each
+  /// sends the result to its pod. Not set: all ranks exchange.
+  std::optional<dist::PodGroups> pods{};
 };
+
+/// The process group of the ranks that exchange parameters with each other.
+[[nodiscard]] c10d::ProcessGroup& peers_of(const OwnModelParts& parts);
 
 /// The part that strategies share whose ranks train parameters of their own by their own gradients, and exchange the
 /// parameters. All ranks begin with rank 0's parameters and buffers. Each rank keeps its buffers. After
@@ -89,9 +97,23 @@ class OwnModel : public GradientSync {
   [[nodiscard]] FlatParameters make_flat() const;
   [[nodiscard]] const torch::Tensor& flat_tensor() const { return flat_.flat(); }
   [[nodiscard]] const OwnModelParts& parts() const { return parts_; }
-  [[nodiscard]] c10d::ProcessGroup& process_group() const { return *parts_.process_group; }
-  [[nodiscard]] std::int64_t rank() const { return parts_.process_group->getRank(); }
   [[nodiscard]] std::int64_t world_size() const { return parts_.process_group->getSize(); }
+  /// The process group of the ranks that exchange with each other, of which is_peer() says whether this rank is one.
+  [[nodiscard]] c10d::ProcessGroup& peers() const { return peers_of(parts_); }
+  [[nodiscard]] bool is_peer() const { return !parts_.pods || (parts_.pods->is_first_rank() && !is_one_pod()); }
+  /// This rank's number among its peers, or that of its pod's first rank.
+  [[nodiscard]] std::int64_t peer() const { return peers().getRank(); }
+  [[nodiscard]] std::int64_t peer_count() const { return peers().getSize(); }
+
+  [[nodiscard]] bool is_one_pod() const { return parts_.pods && parts_.pods->is_one_pod(); }
+  /// The ranks of this rank's pod, or 1 where all ranks exchange.
+  [[nodiscard]] std::int64_t pod_size() const { return parts_.pods ? parts_.pods->own->getSize() : 1; }
+  /// A number by which the ranks of a resumed training know whether the same ranks are peers.
+  [[nodiscard]] std::int64_t peers_number() const;
+  /// Starts to add up the flat parameters of a pod's ranks at its first rank, or at all ranks where there is one pod.
+  void begin_sum_of_pod();
+  /// Starts to give a pod's ranks the flat parameters of its first rank.
+  void begin_result_of_pod();
   [[nodiscard]] Result<void> restore_steps_and_buffers();
 
  private:

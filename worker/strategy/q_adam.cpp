@@ -48,6 +48,7 @@ class QAdam final : public BucketExchange {
       if (momentum.weight_decay != 0.0) gradient.add_(momentum.parameter, momentum.weight_decay);
       gradient.mul_(1.0 - adam_->beta1()).add_(momentum.first_moment, adam_->beta1());
     }
+    if (world_size() == 1) return {};
     count(bucket.mean.bytes());
     auto work = bucket.mean.begin();
     bucket.sum_of_used = sum(bucket.of.used);

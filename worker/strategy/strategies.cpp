@@ -18,6 +18,7 @@
 #include "worker/strategy/byte_grad.hpp"
 #include "worker/strategy/ddp.hpp"
 #include "worker/strategy/decentralized.hpp"
+#include "worker/strategy/pod_exchange.hpp"
 #include "worker/strategy/power_sgd.hpp"
 #include "worker/strategy/q_adam.hpp"
 #include "worker/strategy/sharded.hpp"
@@ -191,7 +192,8 @@ std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedT
                                      .communicator = *group.communicator,
                                      .wait = wait,
                                      .follow = follow ? follow : wait,
-                                     .interval = spec.communication_interval},
+                                     .interval = spec.communication_interval,
+                                     .pods = group.pods},
                                     group, spec);
   }
   if (is_adasum) {
@@ -204,8 +206,14 @@ std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedT
                                      *group.communicator, std::move(wait),
                                      ddp_options(spec, std::move(follow), nullptr));
   }
+  DdpOptions options = ddp_options(spec, std::move(follow), timeline);
+  if (group.pods) {
+    options.exchange = [exchange = std::move(options.exchange), pods = *group.pods](std::vector<std::string> names) {
+      return by_pod(exchange(std::move(names)), pods);
+    };
+  }
   return std::make_unique<Ddp>(std::move(parameters), std::move(buffers), group.process_group, *group.communicator,
-                               std::move(wait), ddp_options(spec, std::move(follow), timeline));
+                               std::move(wait), options);
 }
 
 }  // namespace trainyard::strategy

@@ -126,12 +126,19 @@ void report_loading(RankLink& link) {
   link.report(progress);
 }
 
+/// True when ranks are to exchange by pods.
+bool has_pods(const api::TrainingSpec& training) {
+  return training.task == api::Task::fit && training.strategy.name == api::StrategyName::bagua &&
+         training.strategy.hierarchical;
+}
+
 OrEnd<dist::Group> form_group(const dist::Deadlines& deadlines, const rank::GroupEnvironment& group,
                               torch::Device device, const api::TrainingSpec& training, RankLink& link) {
   dist::GroupOptions options{
       .rendezvous_deadline = deadlines.rendezvous,
       .collective_deadline = deadlines.collective,
-      .has_averaging_reducer = training.task == api::Task::fit && api::is_async(training.strategy)};
+      .has_averaging_reducer = training.task == api::Task::fit && api::is_async(training.strategy),
+      .has_pods = has_pods(training)};
   if (device.is_cuda()) options.cuda_device = device.index();
   auto formed = dist::form_group(group, link, options);
   if (formed) return std::move(*formed);
@@ -446,7 +453,8 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .sample_record = std::move(record),
                    .after_first_step =
                        [&run, &log = beginning.nccl_log] {
-                         if (!run.seats.empty()) report_nccl_links(log, run.group.rank, run.seats);
+                         // NCCL's log does not say in which process group a link's ranks have their numbers.
+                         if (!run.seats.empty() && !run.group.pods) report_nccl_links(log, run.group.rank, run.seats);
                        },
                    .device = device,
                    .node = node_name(environment),
