@@ -23,6 +23,7 @@ namespace trainyard::fakes {
 struct RankThread {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
+  c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   std::unique_ptr<checkpoint::Communicator> communicator;
   std::unique_ptr<checkpoint::Communicator> checkpoint_communicator;
@@ -56,6 +57,7 @@ inline void run_ranks(std::int64_t world_size, const std::function<void(RankThre
     threads.emplace_back([&, rank] {
       RankThread context{.rank = rank,
                          .world_size = world_size,
+                         .store = store,
                          .process_group = make_gloo_group(store, rank, world_size),
                          .communicator = std::make_unique<ThreadCommunicator>(rank, place),
                          .checkpoint_communicator = std::make_unique<ThreadCommunicator>(rank, checkpoint_place),
