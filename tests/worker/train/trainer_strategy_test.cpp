@@ -259,12 +259,17 @@ double train_by_async(const fakes::TemporaryFolder* folder, std::int64_t attempt
     run.checkpoint->every.steps = 4;
     run.checkpoint->when_busy = api::WhenBusy::wait;
   }
-  run.ranks[1].module->on_step = [&run, stop, seen = std::int64_t{0}](std::int64_t) mutable {
-    if (++seen == stop) run.ranks[1].link->request_stop();
-  };
+  std::vector<std::uint64_t> begun_with(2);  // checksums
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    run.ranks[rank].module->on_step = [&, rank, stop, seen = std::int64_t{0}](std::int64_t) mutable {
+      if (++seen == 1) begun_with[rank] = strategy::checksum(named_parameters(*run.ranks[rank].module));
+      if (rank == 1 && seen == stop) run.ranks[1].link->request_stop();
+    };
+  }
   run.run();
   for (const auto& rank : run.ranks)
     EXPECT_EQ(rank.end.reason, stop > 0 ? "Preempted" : "Completed") << rank.end.message;
+  EXPECT_EQ(begun_with[0], begun_with[1]) << "a checkpoint holds what the ranks have left the rounds with";
   // The ranks leave the rounds with equal parameters. Each keeps its own buffers.
   const auto first = run.ranks[0].module->parameters(), second = run.ranks[1].module->parameters();
   for (std::size_t index = 0; index < first.size(); ++index) EXPECT_TRUE(torch::equal(first[index], second[index]));
