@@ -107,6 +107,10 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
                           .peer_selection = PeerSelection::shift_one,
                           .communication_interval = 3};
        }},
+      {R"({"strategy": {"name": "bagua", "algorithm": "bytegrad", "hierarchical": true}})",
+       [](TrainingSpec& spec) {
+         spec.strategy = {.name = StrategyName::bagua, .algorithm = BaguaAlgorithm::bytegrad, .hierarchical = true};
+       }},
       {R"({"strategy": {"name": "bagua", "algorithm": "lowPrecisionDecentralized", "communicationInterval": 2}})",
        [](TrainingSpec& spec) {
          spec.strategy = {.name = StrategyName::bagua,

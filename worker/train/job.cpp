@@ -42,6 +42,13 @@ Result<void> check_own_parameters(const Job& job) {
                             "ranks exchange once in a time and not once a step: leave it out",
                             contract::env_spec));
   }
+  if (api::is_async(strategy) && strategy.hierarchical) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("{}: training.strategy.hierarchical is not for algorithm async, in which all ranks take one "
+                    "mean: leave it out",
+                    contract::env_spec));
+  }
   return {};
 }
 

@@ -93,6 +93,7 @@ TEST(ReadJob, RefusesWhatNeedsEqualParametersWhereRanksHaveTheirOwn) {
         Case{R"(, "precision": "16-mixed")", "", "", "precision 16-mixed is not for"},
         Case{"", "", R"(, "checkpoint": {"uri": "file:///c", "local": {"path": "/l", "every": {"steps": 1}}})",
              "checkpoint.local is not for"},
+        Case{"", R"(, "hierarchical": true)", "", "training.strategy.hierarchical is not for", true},
         Case{R"(, "accumulateGradBatches": 2)", "", "", "training.accumulateGradBatches is not for", true}}) {
     for (const std::string algorithm : {"async", "decentralized", "lowPrecisionDecentralized", "gradientAllreduce"}) {
       const auto job =
