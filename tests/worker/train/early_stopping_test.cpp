@@ -58,13 +58,25 @@ TEST(EarlyStopping, SaysWhyItEnds) {
   EXPECT_EQ(reason_to_stop(other, stopped), std::nullopt) << "the state is of another metric";
 }
 
-TEST(EarlyStopping, BeginsAnewWithAnotherMetric) {
-  const StoppingState before{.best = BestValue{.metric = "val_loss", .mode = api::BestMode::min, .value = 0.25},
-                             .bad_count = 2};
-  const StoppingState after = after_validation(
-      api::EarlyStoppingSpec{.metric = "val_accuracy", .mode = api::BestMode::max}, before, {{"val_accuracy", 0.5}});
-  EXPECT_EQ(after,
-            (StoppingState{.best = BestValue{.metric = "val_accuracy", .mode = api::BestMode::max, .value = 0.5}}));
+TEST(EarlyStopping, BeginsAnewWithAnotherMetricOrMode) {
+  for (const BestValue& best : {BestValue{.metric = "val_loss", .mode = api::BestMode::max, .value = 0.75},
+                                BestValue{.metric = "val_accuracy", .mode = api::BestMode::min, .value = 0.75}}) {
+    const StoppingState after =
+        after_validation(api::EarlyStoppingSpec{.metric = "val_accuracy", .mode = api::BestMode::max},
+                         {.best = best, .bad_count = 2}, {{"val_accuracy", 0.5}});
+    EXPECT_EQ(after,
+              (StoppingState{.best = BestValue{.metric = "val_accuracy", .mode = api::BestMode::max, .value = 0.5}}));
+  }
+}
+
+TEST(EarlyStopping, AndAPlateauNeedAValidation) {
+  api::TrainingSpec training;
+  EXPECT_NO_THROW(check_watches_nothing(training));
+  training.early_stopping = api::EarlyStoppingSpec{.metric = "val_loss"};
+  EXPECT_THROW(check_watches_nothing(training), InvalidJob);
+  training.early_stopping.reset();
+  training.lr_schedule = {.name = api::LrScheduleName::plateau, .metric = "val_loss"};
+  EXPECT_THROW(check_watches_nothing(training), InvalidJob);
 }
 
 TEST(EarlyStopping, NamesTheMetricsThatThereAre) {

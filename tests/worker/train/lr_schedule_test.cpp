@@ -100,6 +100,10 @@ TEST(PlateauSchedule, ReducesAsReduceLrOnPlateau) {
   highest.mode = api::BestMode::max;
   auto bounded = plateau(0);
   bounded.min_lr = 0.04;
+  auto above = plateau(0);
+  above.min_lr = 0.2;
+  auto barely_below = plateau(0);
+  barely_below.min_lr = 0.1 - 5e-9;
   const std::vector<Row> rows{
       {"patience 1", plateau(1), {1.0, 1.0, 1.0, 1.0, 1.0}, {0.1, 0.1, 0.05, 0.05, 0.025}},
       {"patience 0", plateau(0), {1.0, 1.0, 0.5, 0.6}, {0.1, 0.05, 0.05, 0.025}},
@@ -107,6 +111,8 @@ TEST(PlateauSchedule, ReducesAsReduceLrOnPlateau) {
       {"negative values", plateau(0), {-10.0, -10.0, -12.0}, {0.1, 0.05, 0.05}},
       {"max", highest, {1.0, 1.2, 1.3, 1.4}, {0.1, 0.1, 0.05, 0.05}},
       {"not below minLr", bounded, {1.0, 1.0, 1.0, 1.0}, {0.1, 0.05, 0.04, 0.04}},
+      {"a minLr above lr raises nothing", above, {1.0, 1.0, 1.0}, {0.1, 0.1, 0.1}},
+      {"less than 1e-8 is no change", barely_below, {1.0, 1.0, 1.0}, {0.1, 0.1, 0.1}},
       {"NaN is no better", plateau(0), {nan, 1.0, nan}, {0.05, 0.05, 0.025}}};
   for (const Row& row : rows) {
     const api::TrainingSpec training = training_with(row.schedule);
@@ -118,14 +124,16 @@ TEST(PlateauSchedule, ReducesAsReduceLrOnPlateau) {
   }
 }
 
-TEST(PlateauSchedule, ForgetsTheBestValueOfAnotherMetric) {
+TEST(PlateauSchedule, ForgetsTheBestValueOfAnotherMetricOrMode) {
   const api::TrainingSpec training =
       training_with({.name = api::LrScheduleName::plateau, .metric = "val_loss", .patience = 0});
-  const PlateauState before{.factor = 0.5,
-                            .best = BestValue{.metric = "val_accuracy", .mode = api::BestMode::max, .value = 0.9}};
-  const PlateauState after = after_validation(training, 1, before, {{"val_loss", 2.0}});
-  EXPECT_EQ(after, (PlateauState{.factor = 0.5,
-                                 .best = BestValue{.metric = "val_loss", .mode = api::BestMode::min, .value = 2.0}}));
+  for (const BestValue& best : {BestValue{.metric = "val_accuracy", .mode = api::BestMode::min, .value = 0.9},
+                                BestValue{.metric = "val_loss", .mode = api::BestMode::max, .value = 0.9}}) {
+    const PlateauState after =
+        after_validation(training, 1, {.factor = 0.5, .best = best, .bad_count = 1}, {{"val_loss", 2.0}});
+    EXPECT_EQ(after, (PlateauState{.factor = 0.5,
+                                   .best = BestValue{.metric = "val_loss", .mode = api::BestMode::min, .value = 2.0}}));
+  }
 }
 
 TEST(PlateauSchedule, NamesTheMetricsThatThereAre) {

@@ -143,6 +143,25 @@ TEST(Schedule, ValidatesAndSavesAfterEachEpochWhereNothingIsSet) {
   EXPECT_FALSE(schedule.is_checkpoint_due(after_steps(schedule, 4)));
 }
 
+TEST(Schedule, SavesOnlyAfterEachNthEpochWhereOnlyEpochsAreSet) {
+  const Schedule schedule = make_schedule(training(4, {}), {.steps = {}, .epochs = 2, .time = {}});
+  std::vector<std::int64_t> checkpoints;
+  for (std::int64_t step = 0; step <= 20; ++step) {
+    if (schedule.is_checkpoint_due(after_steps(schedule, step))) checkpoints.push_back(step);
+  }
+  EXPECT_EQ(checkpoints, (std::vector<std::int64_t>{10, 20}));
+}
+
+TEST(Schedule, TrainsOnTheLastSampleOfAnEpochAlsoWhereItIsAlone) {
+  for (const std::int64_t samples : {39, 40, 41}) {
+    const Schedule schedule{training(1, {}), {}, samples, 2};  // Batches of 20.
+    std::int64_t batches = 0;
+    Position position;
+    for (; !schedule.is_finished(position); position = schedule.next(position)) batches += schedule.batches(position);
+    EXPECT_EQ(batches, samples > 40 ? 3 : 2) << samples;
+  }
+}
+
 TEST(Schedule, LeavesCheckpointsByTimeAndAtABestToTheTrainer) {
   for (const Every& every : {Every{.time = std::chrono::minutes{5}}, Every{.best = true}}) {
     const Schedule schedule = make_schedule(training(2, {}), every);
