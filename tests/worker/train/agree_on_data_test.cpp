@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,11 @@ TEST(CompareData, NamesTheFirstRankThatDiffersAndBothSets) {
       {"another class",
        {{summary(9, 3), {}}, {summary(9, 4), {}}, {summary(9, 5), {}}},
        "the training set of rank 1 is not that of rank 0: rank 0 has 9 samples, 3 classes; rank 1 has 9 samples, 4 "
+       "classes" +
+           advice},
+      {"one class",
+       {{summary(9, 1), {}}, {summary(8, 1), {}}},
+       "the training set of rank 1 is not that of rank 0: rank 0 has 9 samples, 1 classes; rank 1 has 8 samples, 1 "
        "classes" +
            advice},
       {"another order",
@@ -100,23 +106,53 @@ std::unique_ptr<Dataset> images(std::int64_t samples) {
                                               torch::zeros({samples}, torch::kInt64));
 }
 
+/// How each rank's agree_on_data() ends, where rank r has the data sets `sets_of(r)`.
+std::vector<std::string> outcomes_of(std::int64_t world_size,
+                                     const std::function<Datasets(std::int64_t rank)>& sets_of) {
+  std::vector<std::string> outcomes(static_cast<std::size_t>(world_size));
+  fakes::ThreadGroup group{world_size};
+  group.run([&](checkpoint::Communicator& communicator) {
+    const Datasets datasets = sets_of(communicator.rank());
+    const auto agreed = agree_on_data(datasets, communicator);
+    outcomes[static_cast<std::size_t>(communicator.rank())] = agreed ? "agreed" : agreed.error().message;
+  });
+  return outcomes;
+}
+
 TEST(AgreeOnData, EndsEqualOnAllRanks) {
-  const auto outcomes_of = [](const std::vector<std::int64_t>& validation_samples) {
-    std::vector<std::string> outcomes(validation_samples.size());
-    fakes::ThreadGroup group{static_cast<std::int64_t>(validation_samples.size())};
-    group.run([&](checkpoint::Communicator& communicator) {
-      const auto rank = static_cast<std::size_t>(communicator.rank());
-      const Datasets datasets{.train = images(3), .validation = images(validation_samples[rank])};
-      const auto agreed = agree_on_data(datasets, communicator);
-      outcomes[rank] = agreed ? "agreed" : agreed.error().message;
-    });
-    return outcomes;
+  struct Case {
+    std::string what;
+    std::function<Datasets(std::int64_t rank)> sets_of;
+    std::string outcome;  // How it begins.
   };
-  EXPECT_EQ(outcomes_of({2, 2, 2}), std::vector<std::string>(3, "agreed"));
-  const auto differing = outcomes_of({2, 2, 5});
-  EXPECT_EQ(differing[0].find("the validation set of rank 2 is not that of rank 0: rank 0 has 2 samples"), 0U)
-      << differing[0];
-  EXPECT_EQ(differing, std::vector<std::string>(3, differing[0]));
+  const std::vector<Case> cases{
+      {"equal sets of each kind",
+       [](std::int64_t) { return Datasets{.train = images(3), .validation = images(2), .test = images(1)}; }, "agreed"},
+      {"only a training set", [](std::int64_t) { return Datasets{.train = images(3), .validation = nullptr}; },
+       "agreed"},
+      {"only a test set",
+       [](std::int64_t) { return Datasets{.train = nullptr, .validation = nullptr, .test = images(3)}; }, "agreed"},
+      {"another training set",
+       [](std::int64_t rank) { return Datasets{.train = images(rank == 1 ? 4 : 3), .validation = images(2)}; },
+       "the training set of rank 1 is not that of rank 0: rank 0 has 3 samples"},
+      {"another validation set",
+       [](std::int64_t rank) { return Datasets{.train = images(3), .validation = images(rank == 2 ? 5 : 2)}; },
+       "the validation set of rank 2 is not that of rank 0: rank 0 has 2 samples"},
+      {"another test set",
+       [](std::int64_t rank) {
+         return Datasets{.train = images(3), .validation = images(2), .test = images(rank == 2 ? 5 : 2)};
+       },
+       "the test set of rank 2 is not that of rank 0: rank 0 has 2 samples"},
+      {"a test set that rank 0 has not",
+       [](std::int64_t rank) {
+         return Datasets{.train = images(3), .validation = nullptr, .test = rank == 1 ? images(5) : nullptr};
+       },
+       "the test set of rank 1 is not that of rank 0: rank 0 has none"}};
+  for (const Case& c : cases) {
+    const auto outcomes = outcomes_of(3, c.sets_of);
+    EXPECT_TRUE(outcomes[0].starts_with(c.outcome)) << c.what << ": " << outcomes[0];
+    EXPECT_EQ(outcomes, std::vector<std::string>(3, outcomes[0])) << c.what;
+  }
 }
 
 TEST(AgreeOnData, ComparesTheSamplersOfTheRanks) {

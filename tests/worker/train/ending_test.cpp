@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -104,6 +105,22 @@ TEST(Lost, NamesTheRankThatTheLaunchersReportWhereTheErrorMayBeItsLoss) {
     EXPECT_EQ(end_with(stage, ErrorKind::cancelled), peer);
     EXPECT_EQ(end_with(stage, ErrorKind::forbidden).exit_code, end_of(stage, {ErrorKind::forbidden, "", {}}).exit_code)
         << "a refusal is no loss of a rank";
+  }
+}
+
+TEST(Lost, WaitsForTheRankThatTheLaunchersReportWhereALossLooksLikeAStorageFailure) {
+  const rank::RankEnd peer{
+      .exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = "rank 1 was killed", .culprit = 1};
+  for (const Stage stage : {Stage::checkpoint, Stage::save}) {
+    fakes::FakeRankLink link;
+    std::jthread launcher{[&] {
+      link.wait_for_looks(2);
+      link.break_group(peer);
+    }};
+    const rank::RankEnd ended =
+        lost(link, stage, {.kind = ErrorKind::unavailable, .message = "the store is away", .retry_after = {}}).value();
+    EXPECT_EQ(ended, peer);
+    for (int look = 0; look < 2; ++look) (void)link.group_failure();  // Lets the launcher end.
   }
 }
 

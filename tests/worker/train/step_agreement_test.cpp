@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <exception>
+#include <stdexcept>
+
+#include "tests/worker/fakes/broken_group.hpp"
 #include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 
@@ -37,6 +41,17 @@ TEST(StepAgreement, FailsWhenARankHasGone) {
     ASSERT_FALSE(flags.has_value());
     EXPECT_EQ(flags.error().kind, ErrorKind::unavailable);
   });
+}
+
+TEST(StepAgreement, FailsWhenItsFlagsCannotBeSent) {
+  StepAgreement agreement{
+      c10::make_intrusive<fakes::BrokenGroup>(std::make_exception_ptr(std::runtime_error{"connection reset"})),
+      plain_wait};
+  agreement.begin({});
+  const auto flags = agreement.finish();
+  ASSERT_FALSE(flags.has_value());
+  EXPECT_EQ(flags.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(flags.error().message, "sending the step's flags: connection reset");
 }
 
 }  // namespace
