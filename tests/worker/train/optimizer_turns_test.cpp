@@ -98,6 +98,24 @@ TEST(OpenTurns, GivesEachOptimizerItsParametersAndTheLastOneTheRest) {
   EXPECT_TRUE(names.contains("A.exp_avg.a.bias"));
 }
 
+TEST(OpenTurns, TakesNamesOfLettersDigitsUnderscoresAndDashes) {
+  TwoLines module;
+  const auto is_taken = [&](const std::string& name) {
+    module.configure = [&](const OptimizerSpec&) { return both(module.of(name, module.a), module.of("-", module.b)); };
+    Exchanged exchanged;
+    try {
+      return open(module, exchanged).front().name == name;
+    } catch (const InvalidJob&) {
+      return false;
+    }
+  };
+  for (const std::string& name : {std::string{"azAZ09_-x"}, std::string{"9"}, std::string(63, 'n')})
+    EXPECT_TRUE(is_taken(name)) << name;
+  for (const std::string& name : {std::string{"`"}, std::string{"{"}, std::string{"@"}, std::string{"["},
+                                  std::string{"/"}, std::string{":"}, std::string{"."}, std::string(64, 'n')})
+    EXPECT_FALSE(is_taken(name)) << name;
+}
+
 TEST(OpenTurns, RefusesOptimizersThatCannotBeTrainedWith) {
   TwoLines module;
   torch::nn::Linear foreign{2, 1};

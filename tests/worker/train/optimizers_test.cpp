@@ -166,5 +166,75 @@ TEST(Optimizers, LeaveParametersWithoutGradientAlone) {
   }
 }
 
+TEST(Optimizers, StepWeightsOfSixteenBitsAsThoseOfThirtyTwo) {
+  for (const auto type : {torch::kBFloat16, torch::kHalf}) {
+    for (const OptimizerSpec& spec :
+         {OptimizerSpec{.name = "sgd", .lr = 0.1}, OptimizerSpec{.name = "sgd", .lr = 0.1, .weight_decay = 0.5},
+          OptimizerSpec{.name = "sgd", .lr = 0.1, .momentum = 0.5},
+          OptimizerSpec{.name = "sgd", .lr = 0.1, .momentum = 0.5, .nesterov = true, .weight_decay = 0.5}}) {
+      torch::Tensor narrow = torch::linspace(-1, 1, 40).to(type).requires_grad_();
+      torch::Tensor wide = narrow.detach().to(torch::kFloat).requires_grad_();
+      const auto of_narrow = make_optimizer(spec, {{"weight", narrow}});
+      const auto of_wide = make_optimizer(spec, {{"weight", wide}});
+      for (int step = 0; step < 6; ++step) {
+        narrow.mutable_grad() = torch::sin(torch::arange(40).to(torch::kFloat) + step).to(type);
+        wide.mutable_grad() = narrow.grad().to(torch::kFloat);
+        of_wide->step();
+        of_narrow->step_unless(torch::zeros({}));
+      }
+      EXPECT_TRUE(torch::allclose(narrow.detach().to(torch::kFloat), wide.detach(), 0.02, 0.02))
+          << type << ", momentum " << spec.momentum << ", weight decay " << spec.weight_decay;
+      const torch::Tensor before = narrow.detach().clone();
+      of_narrow->step_unless(torch::ones({}));
+      EXPECT_TRUE(torch::equal(narrow.detach(), before)) << "a bad step changes nothing";
+    }
+  }
+}
+
+TEST(Optimizers, GiveEachGroupItsOwnRateAndWeightDecay) {
+  class Pair final : public Module {
+   public:
+    Pair() {
+      register_parameter("a", a);
+      register_parameter("b", b);
+      register_parameter("frozen", frozen, /*requires_grad=*/false);
+    }
+    [[nodiscard]] StepOutput training_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) override { return {}; }
+    torch::Tensor a = torch::ones({3});
+    torch::Tensor b = torch::ones({3});
+    torch::Tensor frozen = torch::ones({3});
+  };
+  for (const std::string name : {"adam", "adamw", "sgd", "lamb"}) {
+    Pair pair;
+    const OptimizerSpec spec{.name = name, .lr = 0.5, .weight_decay = 0.5};
+    const auto optimizer = make_optimizer(
+        spec, {{.parameters = {pair.a, pair.frozen}}, {.parameters = {pair.b}, .weight_decay = 0.0}}, pair);
+    for (const auto& [state_name, tensor] : optimizer->state())
+      EXPECT_FALSE(state_name.ends_with("frozen")) << name << " has a state of what it does not train: " << state_name;
+    pair.a.mutable_grad() = torch::zeros({3});
+    pair.b.mutable_grad() = torch::zeros({3});
+    optimizer->step();
+    EXPECT_FALSE(torch::equal(pair.a.detach(), torch::ones({3}))) << name << " decays the first";
+    EXPECT_TRUE(torch::equal(pair.b.detach(), torch::ones({3}))) << name << " does not decay the second";
+  }
+}
+
+TEST(Optimizers, RefuseAnUnknownNameAndNesterovWithoutMomentum) {
+  const auto refusal = [](const OptimizerSpec& spec) {
+    try {
+      (void)make_optimizer(spec, Weights{}.named());
+    } catch (const InvalidJob& error) {
+      return std::string{error.what()};
+    }
+    return std::string{};
+  };
+  const std::string nesterov = "training.optimizer.nesterov: is only for sgd with momentum";
+  EXPECT_EQ(refusal({.name = "sgd", .nesterov = true}), nesterov);
+  EXPECT_EQ(refusal({.name = "adam", .momentum = 0.9, .nesterov = true}), nesterov);
+  EXPECT_EQ(refusal({.name = "sgd", .momentum = 1.0, .nesterov = true}), "");
+  EXPECT_EQ(refusal({.name = "adagrad"}),
+            "training.optimizer.name: no optimizer 'adagrad' here (there is: adam, adamw, lamb, sgd)");
+}
+
 }  // namespace
 }  // namespace trainyard::train
