@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "api/contract.hpp"
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/fakes/memory_store.hpp"
@@ -125,24 +126,30 @@ class ScriptedCheckpointer final : public checkpoint::Checkpointer {
  public:
   std::string trouble_now;
   bool has_ended = true;
+  std::optional<Error> error;  ///< Set: every save fails with it.
 
   Result<std::optional<checkpoint::Restored>> restore(checkpoint::State&) override { return std::nullopt; }
   [[nodiscard]] std::int64_t generation() const override { return 1; }
-  void begin_save(const checkpoint::State&, std::int64_t step, const checkpoint::SaveOptions&) override {
+  void begin_save(const checkpoint::State&, std::int64_t step, const checkpoint::SaveOptions& options) override {
     step_ = step;
+    is_copies_only_ = options.is_copies_only;
     has_ended = false;
   }
   void finish_staging() override {}
   [[nodiscard]] bool is_saving() const override { return !has_ended; }
   [[nodiscard]] std::string trouble() const override { return trouble_now; }
   std::optional<checkpoint::SaveOutcome> take_outcome(std::chrono::milliseconds) override {
-    return checkpoint::SaveOutcome{.step = step_, .saved = checkpoint::Saved{.step = step_, .uri = "memory://step"}};
+    checkpoint::SaveOutcome outcome{.step = step_, .saved = checkpoint::Saved{.step = step_, .uri = "memory://step"}};
+    outcome.is_copies_only = is_copies_only_;
+    if (error) outcome.saved = tl::unexpected(*error);
+    return outcome;
   }
   Result<void> end() override { return {}; }
   void remove_copies() override {}
 
  private:
   std::int64_t step_ = 0;
+  bool is_copies_only_ = false;
 };
 
 TEST(ASaver, OwesASaveForStepsLeftOutWhileASaveMetTroubleAndForNoneAfterIt) {
@@ -163,6 +170,87 @@ TEST(ASaver, OwesASaveForStepsLeftOutWhileASaveMetTroubleAndForNoneAfterIt) {
   EXPECT_TRUE(saver.is_owed());
   save(20, "");
   EXPECT_FALSE(saver.is_owed()) << "this one met no trouble";
+}
+
+rank::CheckpointRequest request(rank::Then then) {
+  return {.id = "r", .then = then};
+}
+
+TEST(ASaver, AnswersARequestAtTheEndByAStateOfTheLastStepOnly) {
+  struct Case {
+    std::string what;
+    std::optional<std::int64_t> resumed, saved;  // Steps.
+    std::optional<std::int64_t> answer;          // Nothing: the request fails.
+  };
+  const std::vector<Case> cases{{"nothing is saved", {}, {}, {}}, {"resumed there", 7, {}, 7},
+                                {"resumed before", 5, {}, {}},    {"saved there", {}, 7, 7},
+                                {"saved before", {}, 6, {}},      {"saved before, and resumed before that", 5, 6, {}}};
+  for (const Case& c : cases) {
+    ScriptedCheckpointer checkpointer;
+    fakes::FakeRankLink link;
+    const fakes::FakeClock clock;
+    Saver saver{checkpointer, link, clock, /*is_rank0=*/false};
+    if (c.resumed) saver.resume_from({.step = *c.resumed, .uri = "memory://resumed"});
+    if (c.saved) {
+      saver.begin({}, *c.saved, {});
+      checkpointer.has_ended = true;
+      ASSERT_TRUE(saver.poll_outcome());
+    }
+    link.ask_for_checkpoint(request(rank::Then::exit));
+    saver.end(7, {.exit_code = 0, .reason = "Preempted", .message = "stopped as asked", .culprit = {}});
+    const auto record = saver.requests().record();
+    ASSERT_TRUE(record.has_value()) << c.what;
+    EXPECT_EQ(record->step, c.answer) << c.what;
+    EXPECT_EQ(record->message, c.answer ? "" : "stopped as asked") << c.what;
+  }
+}
+
+TEST(ASaver, ReportsATroubleOnlyUntilTheSaveHasEnded) {
+  ScriptedCheckpointer checkpointer;
+  const fakes::FakeRankLink link;
+  const fakes::FakeClock clock;
+  Saver saver{checkpointer, link, clock, /*is_rank0=*/false};
+  saver.begin({}, 10, {});
+  checkpointer.trouble_now = "the store is away";
+  saver.watch();
+  EXPECT_EQ(saver.error(), "step 10 is not saved yet: the store is away");
+  checkpointer.has_ended = true;
+  ASSERT_TRUE(saver.poll_outcome());
+  EXPECT_EQ(saver.error(), "");
+}
+
+TEST(ASaver, LeavesTheRequestToTheNextAttemptWhereTheGroupBroke) {
+  for (const bool is_broken : {false, true}) {
+    ScriptedCheckpointer checkpointer;
+    checkpointer.error = Error{.kind = is_broken ? ErrorKind::cancelled : ErrorKind::forbidden,
+                               .message = "no right to write there",
+                               .retry_after = {}};
+    fakes::FakeRankLink link;
+    if (is_broken)
+      link.break_group({.exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = "gone", .culprit = 1});
+    const fakes::FakeClock clock;
+    Saver saver{checkpointer, link, clock, /*is_rank0=*/false};
+    link.ask_for_checkpoint(request(rank::Then::exit));
+    saver.begin({}, 10, {.save = {}, .must_succeed = true});
+    checkpointer.has_ended = true;
+    const auto ended = saver.poll_outcome();
+    ASSERT_FALSE(ended);
+    EXPECT_EQ(ended.error().reason, is_broken ? "PeerLost" : "StorageFailed");
+    EXPECT_EQ(saver.requests().record().has_value(), !is_broken);
+  }
+}
+
+TEST(ASaver, EndsARunWhoseCopiesFailWithAnErrorThatIsFinal) {
+  ScriptedCheckpointer checkpointer;
+  checkpointer.error = Error{.kind = ErrorKind::conflict, .message = "another attempt writes", .retry_after = {}};
+  const fakes::FakeRankLink link;
+  const fakes::FakeClock clock;
+  Saver saver{checkpointer, link, clock, /*is_rank0=*/false};
+  saver.begin({}, 10, {.save = {.is_copies_only = true}});
+  checkpointer.has_ended = true;
+  const auto ended = saver.poll_outcome();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().exit_code, contract::exit_fenced);
 }
 
 }  // namespace
