@@ -6,6 +6,7 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -40,6 +41,25 @@ TEST(MakeState, HoldsAllThatATrainingNeedsUnderUniqueNames) {
   for (const checkpoint::Entry& entry : state.entries) EXPECT_FALSE(entry.tensor.requires_grad()) << entry.name;
 }
 
+TEST(MakeState, PlacesWhatAllRanksHaveAlikeWhereAnyRankMayWriteIt) {
+  using checkpoint::Placement;
+  const auto module = make_small_module(0);
+  const auto optimizer = module->configure_optimizers({});
+  for (const bool parameters : {false, true}) {
+    for (const bool optimizers : {false, true}) {
+      const checkpoint::State state = make_state(*module, optimizer->state(), RandomState{torch::kCPU},
+                                                 {.parameters = parameters, .optimizer = optimizers});
+      std::map<std::string, Placement> placements;
+      for (const checkpoint::Entry& entry : state.entries) placements[entry.name] = entry.placement;
+      EXPECT_EQ(placements.at("model.hidden.weight"), parameters ? Placement::replicated : Placement::rank0);
+      EXPECT_EQ(placements.at("model.norm.running_mean"), Placement::rank0);
+      EXPECT_EQ(placements.at("optimizer.exp_avg.hidden.weight"),
+                optimizers ? Placement::replicated : Placement::per_rank);
+      EXPECT_EQ(placements.at("rng.cpu"), Placement::per_rank);
+    }
+  }
+}
+
 TEST(MakeState, SharesMemoryWithTheModule) {
   const auto module = make_small_module(0);
   const auto optimizer = module->configure_optimizers({});
@@ -69,6 +89,16 @@ TEST(TrainingValues, ComeBackFromJson) {
   EXPECT_EQ(parsed->epoch_samples, values.epoch_samples);
 }
 
+TEST(TrainingValues, ComeBackWithoutABestValueWhereThereIsNone) {
+  const TrainingValues values{.position = {.step = 7, .epoch = 1, .samples = 40},
+                              .metrics = {},
+                              .plateau = {.factor = 0.5, .best = {}, .bad_count = 1}};
+  const auto parsed = parse_training_values(nlohmann::json::parse(to_json(values).dump()));
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  EXPECT_EQ(parsed->best, std::nullopt);
+  EXPECT_EQ(parsed->plateau, values.plateau);
+}
+
 TEST(TrainingValues, LeaveOutWhatJsonCannotHold) {
   EXPECT_EQ(to_json({.position = {}, .metrics = {{"val_loss", std::nan("")}}}).at("metrics").size(), 0U);
 }
@@ -94,6 +124,31 @@ TEST(Fingerprint, DependsOnTheModelsShapeAndTheDataButNotOnWeights) {
   EXPECT_NE(of("other", 0, data), expected);
   EXPECT_NE(of("small", 0, make_small_dataset(101, 0)), expected);
   EXPECT_NE(of("small", 0, make_small_dataset(100, 1)), expected);
+}
+
+TEST(Fingerprint, DependsOnTheNameTheTypeAndTheShapeOfEachTensor) {
+  class OneTensor final : public Module {
+   public:
+    OneTensor(const std::string& name, const torch::Tensor& tensor, bool is_buffer) {
+      is_buffer ? register_buffer(name, tensor) : register_parameter(name, tensor);
+    }
+    [[nodiscard]] StepOutput training_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) override { return {}; }
+  };
+  const data::ImageDataset data = make_small_dataset(10, 0);
+  const auto of = [&](const std::string& name, const torch::Tensor& tensor, bool is_buffer = false) {
+    return fingerprint("net", OneTensor{name, tensor, is_buffer}, data, {});
+  };
+  const std::string expected = of("weight", torch::zeros({2, 3}));
+  EXPECT_EQ(of("weight", torch::ones({2, 3})), expected);
+  for (const bool is_buffer : {false, true}) {
+    std::set<std::string> all;
+    all.insert(of("weight", torch::zeros({2, 3}), is_buffer));
+    all.insert(of("weight", torch::zeros({3, 2}), is_buffer));
+    all.insert(of("weight", torch::zeros({6}), is_buffer));
+    all.insert(of("weight", torch::zeros({2, 3}, torch::kDouble), is_buffer));
+    all.insert(of("heavy", torch::zeros({2, 3}), is_buffer));
+    EXPECT_EQ(all.size(), 5U) << "buffer: " << is_buffer;
+  }
 }
 
 /// The fingerprint in checkpoints from before data sets had ids. A run must still accept them as its own.
