@@ -49,6 +49,22 @@ TEST(ReadJob, SavesNothingWithoutACheckpoint) {
   EXPECT_FALSE(job->sample_record_file.has_value());
 }
 
+TEST(ReadJob, TakesAJobWhoseFilesHaveAPlace) {
+  const std::string checkpoint = R"(, "checkpoint": {"uri": "s3://b/c"})";
+  const std::string log = R"("log": {"uri": "s3://b/l", "files": ["csv"]})";
+  const std::vector<std::string> specs{
+      R"({"training": {"model": {"name": "net"}, "snapshots": {}})" + checkpoint + "}",
+      R"({"training": {"model": {"name": "net"}, "log": {"files": ["csv"]}})" + checkpoint + "}",
+      R"({"training": {"model": {"name": "net"}, "profile": {}})" + checkpoint + "}",
+      R"({"training": {"model": {"name": "net"}, )" + log + "}}",
+      R"({"training": {"task": "predict", "model": {"name": "net", "weights": "s3://b/w"}, )" + log + "}}",
+      R"({"training": {"task": "test", "model": {"name": "net", "weights": "s3://b/w"}}})"};
+  for (const std::string& spec : specs) {
+    const auto job = read_job(environment_of({{"TRAINYARD_SPEC", spec}}));
+    EXPECT_TRUE(job.has_value()) << spec << ": " << (job ? "" : job.error().message);
+  }
+}
+
 TEST(ReadJob, SaysWhatIsWrongWithTheSpec) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "TRAINYARD_SPEC is not set"},

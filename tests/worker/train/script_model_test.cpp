@@ -29,6 +29,7 @@
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/train/training_run.hpp"
 #include "worker/dist/torch_error.hpp"
+#include "worker/observe/metric_sinks.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -175,6 +176,53 @@ TEST(ScriptModel, HandsItsModeOnToTheScript) {
   EXPECT_TRUE(model->predict_step(batch, 0).at("outputs").any().item<bool>());
   model->train();
   EXPECT_FALSE(model->predict_step(batch, 0).at("outputs").any().item<bool>());
+}
+
+TEST(ScriptModel, HandsItsModeOnToThePartsOfTheScript) {
+  torch::jit::Module part{"Part"};
+  part.register_attribute("training", c10::BoolType::get(), false);
+  part.define("def forward(self, x):\n  if self.training:\n    return x * 0\n  return x\n");
+  torch::jit::Module module{"Net"};
+  module.register_parameter("weight", torch::ones({784, 10}).requires_grad_(), /*is_buffer=*/false);
+  module.register_module("part", part);
+  module.define("def forward(self, x):\n  return self.part.forward(torch.matmul(x.flatten(1), self.weight))\n");
+  std::ostringstream file;
+  module.save(file);
+  const auto model = model_of(file.str());
+  const Batch batch = batch_of(2);
+  for (const bool is_training : {true, false, true}) {
+    model->train(is_training);
+    EXPECT_EQ(model->predict_step(batch, 0).at("outputs").any().item<bool>(), !is_training);
+  }
+}
+
+TEST(ScriptModel, ValidatesWithItsOwnLossAndNamesAnAccuracyOnlyOfClasses) {
+  const std::string two_rows = "def forward(self, x):\n  return torch.matmul(x.flatten(1), self.weight)\n";
+  const auto metrics_of = [](const std::shared_ptr<Module>& model, const Batch& batch) {
+    observe::ValidationMetrics metrics;
+    metrics.set_batch_size(batch.size());
+    model->set_metric_sink(&metrics);
+    model->validation_step(batch, 0);
+    model->set_metric_sink(nullptr);
+    checkpoint::SingleCommunicator alone;
+    return metrics.sums().reduce(alone).value();
+  };
+  const auto names_of = [&](const json& options, const torch::Tensor& targets) {
+    Batch batch = batch_of(2);
+    batch.targets = targets;
+    std::vector<std::string> names;
+    for (const auto& [name, value] : metrics_of(model_of(script(two_rows), options), batch)) names.push_back(name);
+    return names;
+  };
+  EXPECT_THAT(names_of(json::object(), torch::tensor({1, 2})), ElementsAre("val_accuracy", "val_loss"));
+  EXPECT_THAT(names_of(json::object(), torch::full({2, 10}, 0.1)), ElementsAre("val_loss")) << "probabilities";
+  EXPECT_THAT(names_of({{"loss", "mse"}}, torch::zeros({2, 10})), ElementsAre("val_loss"));
+  EXPECT_THAT(names_of({{"loss", "mse"}}, torch::zeros({2, 10}, torch::kLong)), ElementsAre("val_loss"));
+  const auto own =
+      model_of(script("def forward(self, x, y):\n  return self.weight.sum() * 0 + y.sum() * 2\n"), {{"loss", "own"}});
+  Batch batch = batch_of(2);
+  batch.targets = torch::tensor({3, 4});
+  EXPECT_THAT(metrics_of(own, batch), ElementsAre(std::pair{std::string{"val_loss"}, 14.0}));
 }
 
 TEST(ScriptModel, MovesAndConvertsTheScriptsOwnTensors) {
