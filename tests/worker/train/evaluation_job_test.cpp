@@ -4,10 +4,16 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <chrono>
 #include <cstring>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <sstream>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "api/contract.hpp"
 #include "checkpoint/format/safetensors.hpp"
@@ -20,6 +26,7 @@
 #include "tests/worker/fakes/fake_rank_link.hpp"
 #include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
+#include "tests/worker/train/failing_exchange.hpp"
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/prediction_files.hpp"
@@ -97,13 +104,19 @@ class EvaluationJobTest : public testing::Test {
                         .process_group = thread.process_group,
                         .communicator = std::move(thread.communicator),
                         .checkpoint_communicator = std::move(thread.checkpoint_communicator)};
-      const strategy::WaitForWork wait = fakes::plain_wait;
+      const bool may_fail = exchange != nullptr && thread.rank == 0;
+      const strategy::WaitForWork wait = may_fail ? exchange->wait() : fakes::plain_wait;
+      if (may_fail) group.communicator = exchange->watched(std::move(group.communicator));
       Module& module = *modules[index];
       const auto gradients = strategy::make_gradient_sync(named_parameters(module), named_buffers(module), group, wait);
       fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
                                [&](std::string_view call, std::string_view key, storage::Pieces) {
                                  return on_call ? on_call(call, key) : std::optional<Error>{};
                                }};
+      std::optional<LogFiles> log_files;
+      if (writes_log && thread.rank == 0)
+        log_files.emplace(std::make_unique<fakes::MemoryStore>(objects), clock,
+                          logs::WriterSettings{.files = {api::LogFile::jsonl}, .attempt = 1});
       try {
         ends[index] = run_evaluation_job({.training = training,
                                           .module = module,
@@ -112,6 +125,7 @@ class EvaluationJobTest : public testing::Test {
                                           .group = group,
                                           .link = *links[index],
                                           .wait = wait,
+                                          .log_files = log_files ? &*log_files : nullptr,
                                           .predictions = &store,
                                           .clock = clock});
       } catch (const InvalidJob& error) {
@@ -152,6 +166,8 @@ class EvaluationJobTest : public testing::Test {
   std::vector<std::unique_ptr<fakes::FakeRankLink>> links;
   fakes::MemoryObjects objects;
   std::function<std::optional<Error>(std::string_view call, std::string_view key)> on_call;
+  FailingExchange* exchange = nullptr;  ///< Of rank 0.
+  bool writes_log = false;              ///< Rank 0 writes log files into `objects`.
   fakes::FakeClock clock;
 };
 
@@ -217,6 +233,80 @@ TEST_F(EvaluationJobTest, EndsWithTheErrorOfTheWeights) {
   training.task = api::Task::test;
   training.model.weights = folder_.uri() + "/none.safetensors";
   EXPECT_THAT(run(), Each(Field(&rank::RankEnd::exit_code, contract::exit_do_not_restart)));
+}
+
+TEST_F(EvaluationJobTest, EndsByTheReportOfTheLaunchersWhicheverExchangeFails) {
+  const rank::RankEnd peer_lost{
+      .exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = "rank 1 was killed", .culprit = 1};
+  for (const api::Task task : {api::Task::test, api::Task::predict}) {
+    training.task = task;
+    std::int64_t exchanges = 1;
+    for (std::int64_t number = 0; number <= exchanges; ++number) {
+      for (auto& link : links) link = std::make_unique<fakes::FakeRankLink>();
+      FailingExchange failing{number, [&] {
+                                for (auto& link : links) link->break_group(peer_lost);
+                              }};
+      exchange = &failing;
+      const rank::RankEnd end = run()[0];
+      if (number == 0) {
+        ASSERT_EQ(end.reason, "Completed") << end.message;
+        exchanges = failing.count();
+      } else {
+        EXPECT_EQ(end, peer_lost) << "exchange " << number << " of " << exchanges << ": " << end.message;
+      }
+    }
+  }
+}
+
+TEST_F(EvaluationJobTest, EndsAsPeerLostWhereTheWeightsCannotBeSharedWithAPeerThatIsGone) {
+  training.task = api::Task::test;
+  FailingExchange failing{1, [] {}, ErrorKind::cancelled};
+  exchange = &failing;
+  EXPECT_EQ(run()[0].exit_code, contract::exit_peer_lost);
+}
+
+TEST_F(EvaluationJobTest, ReportsOnceAQuarterOfASecond) {
+  training.task = api::Task::test;
+  training.batch_size = 1;
+  modules[0]->on_step = [this](std::int64_t) { clock.advance(std::chrono::milliseconds{125}); };
+  EXPECT_EQ(run()[0].reason, "Completed");
+  std::vector<std::int64_t> steps;
+  for (const auto& report : links[0]->reports()) {
+    if (report.phase == "Validating") steps.push_back(report.step.value_or(0));
+  }
+  EXPECT_THAT(steps, ElementsAre(0, 2, 4, 6));
+}
+
+TEST_F(EvaluationJobTest, WritesItsMetricsIntoTheLogFiles) {
+  training.task = api::Task::test;
+  writes_log = true;
+  EXPECT_EQ(run()[0].reason, "Completed");
+  std::vector<nlohmann::json> lines;
+  for (const auto& [key, bytes] : objects.objects) {
+    std::istringstream text{std::string{reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
+    for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  }
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0]["kind"], "start");
+  EXPECT_EQ(lines[1]["kind"], "validation");
+  EXPECT_EQ(lines[1]["metrics"]["val_mean"], 30.0);
+  for (const auto& line : lines) {
+    EXPECT_EQ(line["step"], 0);
+    EXPECT_EQ(line["epoch"], 1);
+  }
+}
+
+TEST_F(EvaluationJobTest, TakesTheWeightsOfTheModelWhereTheJobNamesNoOthers) {
+  training.task = api::Task::test;
+  training.model.weights.clear();
+  EXPECT_THAT(run(), Each(Field(&rank::RankEnd::message, "tested 11 samples, val_accuracy 0.25, val_mean 0")));
+}
+
+TEST_F(EvaluationJobTest, LeavesTheModuleWithoutARank) {
+  training.task = api::Task::test;
+  modules[1]->on_step = [this](std::int64_t) { EXPECT_EQ(modules[1]->rank(), 1); };
+  EXPECT_EQ(run()[1].reason, "Completed");
+  EXPECT_THROW((void)modules[1]->rank(), std::logic_error);
 }
 
 TEST(Module, PredictsNothingUnlessItSaysHow) {

@@ -13,6 +13,7 @@
 #include "tests/worker/fakes/fake_rank_link.hpp"
 #include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
+#include "tests/worker/train/failing_exchange.hpp"
 #include "tests/worker/train/small_module.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/strategy/model_agreement.hpp"
@@ -62,6 +63,7 @@ class TrainingRun {
   std::function<std::string(std::int64_t rank)> node_of;  ///< Not set: all ranks are on one node.
   std::function<void(const Rank&)> after_first_step;      ///< TrainerParts::after_first_step, on each rank's thread.
   std::function<void()> on_end;                           ///< On each rank's thread, when its trainer has ended.
+  FailingExchange* exchange = nullptr;                    ///< Of rank 0. Not set: no exchange fails of itself.
   std::optional<std::string> sample_record;
   std::int64_t attempt = 1;
   std::int64_t training_samples = 100;
@@ -85,7 +87,9 @@ class TrainingRun {
                       .communicator = std::move(thread.communicator),
                       .checkpoint_communicator = std::move(thread.checkpoint_communicator),
                       .averaging_reducer = std::move(thread.averaging_reducer)};
-    const strategy::WaitForWork wait = fakes::plain_wait;
+    const bool may_fail = exchange != nullptr && thread.rank == 0;
+    const strategy::WaitForWork wait = may_fail ? exchange->wait() : fakes::plain_wait;
+    if (may_fail) group.communicator = exchange->watched(std::move(group.communicator));
     convert(module, number_format(training));
     auto turns = open_turns(module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
       return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), group, wait, {},
