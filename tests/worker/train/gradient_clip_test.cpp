@@ -6,6 +6,7 @@
 #include <torch/utils.h>
 
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace trainyard::train {
@@ -72,6 +73,26 @@ TEST(ClipGradients, ShowsANormThatIsNotFiniteAndTakesNoGradients) {
   const std::vector<torch::Tensor> gradients{torch::tensor({1.0F, std::numeric_limits<float>::infinity()})};
   EXPECT_FALSE(torch::isfinite(clip_all({.norm = 1.0, .value = {}}, gradients)).item<bool>());
   EXPECT_EQ(clip_all({.norm = 1.0, .value = {}}, {}).item<double>(), 0.0);
+}
+
+TEST(ClipGradients, ByANormThatTheTypeOfTheGradientsCannotHold) {
+  struct Case {
+    std::string what;
+    std::vector<torch::Tensor> gradients;
+    double norm;
+  };
+  const auto halves = [] { return torch::full({4}, 40000.0, torch::kHalf); };
+  const std::vector<Case> cases{
+      {"of 16 bits", {halves()}, 80000.0},
+      {"of 16 bits before others", {halves(), torch::full({9}, 20000.0)}, 100000.0},
+      {"of 16 bits after others", {torch::full({9}, 20000.0), halves()}, 100000.0},
+      {"of 64 bits after others", {torch::zeros({1}), torch::full({4}, 1e30, torch::kDouble)}, 2e30},
+  };
+  for (const Case& c : cases) {
+    const torch::Tensor norm = clip_all({.norm = c.norm / 2, .value = {}}, c.gradients);
+    EXPECT_NEAR(norm.item<double>() / c.norm, 1.0, 1e-3) << c.what;
+    EXPECT_NEAR(norm_of(c.gradients).item<double>() / c.norm, 0.5, 1e-3) << c.what << ", after clipping";
+  }
 }
 
 }  // namespace

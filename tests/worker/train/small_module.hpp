@@ -34,7 +34,7 @@ class SmallModule final : public Module {
     if (on_step) on_step(batch_index);
     log("images", static_cast<double>(batch.size()), {.reduce = Reduce::sum, .on_step = false, .on_epoch = true});
     if (shows_images) log_image("inputs", batch.inputs.slice(0, 0, 4));
-    return torch::cross_entropy_loss(forward(batch.inputs), batch.targets) * loss_factor;
+    return torch::cross_entropy_loss(forward(batch.inputs), batch.targets) * loss_factor + loss_offset;
   }
   void validation_step(const Batch& batch, std::int64_t batch_index) override {
     if (on_validation) on_validation(batch_index);
@@ -57,6 +57,7 @@ class SmallModule final : public Module {
   std::function<std::unique_ptr<Optimizer>(SmallModule&)> own_optimizer;  ///< Not set: that of the job.
   std::vector<std::shared_ptr<Callback>> callbacks;
   double loss_factor = 1.0;
+  double loss_offset = 0.0;  ///< Changes no gradient.
   bool shows_images = false;
   torch::Tensor spare = torch::zeros({1});  ///< No loss depends on it.
 

@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/contract.hpp"
@@ -211,20 +212,22 @@ TEST(OnNonFiniteLoss, EndsEveryRankAlikeWithTheStepTheRankAndTheLoss) {
   for (const auto& [policy, code, text] :
        {std::tuple{api::OnNonFiniteLoss::stop, contract::exit_do_not_restart, "onNonFiniteLoss is stop"},
         std::tuple{api::OnNonFiniteLoss::rewind, contract::exit_failure, "goes back to its newest checkpoint"}}) {
-    TrainingRun run;
-    run.training.max_steps = 9;
-    run.training.on_non_finite_loss = policy;
-    spoil(run, 1, 4);
-    run.run();
-    for (const auto& rank : run.ranks) {
-      EXPECT_EQ(rank.end.exit_code, code);
-      EXPECT_EQ(rank.end.reason, "NonFiniteLoss");
-      EXPECT_THAT(rank.end.message, HasSubstr("the loss of rank 1 is nan in step 4"));
-      EXPECT_THAT(rank.end.message, HasSubstr(text));
-      EXPECT_EQ(rank.checksum, run.ranks[0].checksum);
+    for (const auto& [world_size, bad] : {std::pair{2, 1}, std::pair{2, 0}, std::pair{1, 0}}) {
+      TrainingRun run{world_size};
+      run.training.max_steps = 9;
+      run.training.on_non_finite_loss = policy;
+      spoil(run, static_cast<std::size_t>(bad), 4);
+      run.run();
+      for (const auto& rank : run.ranks) {
+        EXPECT_EQ(rank.end.exit_code, code);
+        EXPECT_EQ(rank.end.reason, "NonFiniteLoss");
+        EXPECT_THAT(rank.end.message, HasSubstr(fmt::format("the loss of rank {} is nan in step 4", bad)));
+        EXPECT_THAT(rank.end.message, HasSubstr(text));
+        EXPECT_EQ(rank.checksum, run.ranks[0].checksum);
+      }
+      for (const auto& [name, parameter] : named_parameters(*run.ranks[0].module))
+        EXPECT_TRUE(torch::isfinite(parameter).all().item<bool>()) << name;
     }
-    for (const auto& [name, parameter] : named_parameters(*run.ranks[0].module))
-      EXPECT_TRUE(torch::isfinite(parameter).all().item<bool>()) << name;
   }
 }
 
