@@ -242,5 +242,17 @@ TEST(Callbacks, AreRefusedWithStateThatIsUndefined) {
   EXPECT_THROW((void)callbacks.entries(), InvalidJob);
 }
 
+TEST(Callbacks, AreRefusedWithTwoStatesOfOneName) {
+  class Twice final : public Callback {
+   public:
+    [[nodiscard]] std::string name() const override { return "twice"; }
+    [[nodiscard]] NamedTensors state() override { return {{"steps", torch::zeros({})}, {"steps", torch::ones({})}}; }
+  };
+  const auto module = make_small_module(3);
+  module->callbacks = {std::make_shared<Twice>()};
+  Callbacks callbacks{*module};
+  EXPECT_THROW((void)callbacks.entries(), InvalidJob);
+}
+
 }  // namespace
 }  // namespace trainyard::train

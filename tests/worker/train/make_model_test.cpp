@@ -88,13 +88,11 @@ TEST(MakeModel, RefusesAFactoryThatMakesNothing) {
 }
 
 TEST(SnakeCase, IsWhatAPersonWouldWrite) {
-  const std::vector<std::pair<std::string, std::string>> cases{{"MyModule", "my_module"},
-                                                               {"FashionCNN", "fashion_cnn"},
-                                                               {"ResNet50", "res_net50"},
-                                                               {"GPTModel", "gpt_model"},
-                                                               {"mine::deep::Model", "model"},
-                                                               {"already_so", "already_so"},
-                                                               {"X", "x"}};
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"MyModule", "my_module"},      {"FashionCNN", "fashion_cnn"},
+      {"ResNet50", "res_net50"},      {"GPTModel", "gpt_model"},
+      {"mine::deep::Model", "model"}, {"already_so", "already_so"},
+      {"My_Module", "my_module"},     {"X", "x"}};
   for (const auto& [type, name] : cases) EXPECT_EQ(snake_case(type), name) << type;
 }
 

@@ -78,10 +78,15 @@ TEST(PredictionFiles, RefuseWhatHasNoRowForEachSample) {
   EXPECT_THAT(refused_rows(files, batch, {{"x", torch::zeros({})}}), HasSubstr("first dimension"));
   EXPECT_THAT(refused_rows(files, batch, {{"x", torch::Tensor{}}}), HasSubstr("first dimension"));
   EXPECT_THAT(refused_rows(files, batch, {{"ids", torch::zeros({2})}}), HasSubstr("give it another name"));
-  ASSERT_TRUE(files.add(batch, {{"x", torch::zeros({2, 4})}}));
-  EXPECT_THAT(refused_rows(files, batch, {{"y", torch::zeros({2, 4})}}), HasSubstr("for the first batch"));
-  EXPECT_THAT(refused_rows(files, batch, {{"x", torch::zeros({2, 5})}}), HasSubstr("for the first batch"));
-  EXPECT_THAT(refused_rows(files, batch, {{"x", torch::zeros({2, 4}, torch::kLong)}}),
+  EXPECT_THAT(refused_rows(files, batch, {{"__metadata__", torch::zeros({2})}}), HasSubstr("give it another name"));
+  EXPECT_THAT(refused_rows(files, batch, {{"", torch::zeros({2})}}), HasSubstr("give it another name"));
+  ASSERT_TRUE(files.add(batch, {{"x", torch::zeros({2, 4})}, {"z", torch::zeros({2})}}));
+  EXPECT_THAT(refused_rows(files, batch, {{"x", torch::zeros({2, 4})}}), HasSubstr("for the first batch"));
+  EXPECT_THAT(refused_rows(files, batch, {{"y", torch::zeros({2, 4})}, {"z", torch::zeros({2})}}),
+              HasSubstr("for the first batch"));
+  EXPECT_THAT(refused_rows(files, batch, {{"x", torch::zeros({2, 5})}, {"z", torch::zeros({2})}}),
+              HasSubstr("for the first batch"));
+  EXPECT_THAT(refused_rows(files, batch, {{"x", torch::zeros({2, 4}, torch::kLong)}, {"z", torch::zeros({2})}}),
               HasSubstr("for the first batch"));
 }
 
@@ -91,6 +96,8 @@ TEST(PredictionFiles, RefuseTensorsThatTheirFormatDoesNotHave) {
   PredictionFiles files{store, {}};
   const Batch batch = a_batch_of({0, 1});
   EXPECT_THAT(refused_rows(files, batch, {{"x", torch::zeros({2}, torch::kComplexFloat)}}), HasSubstr("complex"));
+  EXPECT_THAT(refused_rows(files, batch, {{"x", torch::quantize_per_tensor(torch::ones({2}), 1.0, 0, torch::kQInt8)}}),
+              HasSubstr("quantized"));
   EXPECT_THAT(refused_rows(files, batch, {{"x", torch::ones({2, 2}).to_sparse()}}), HasSubstr("sparse"));
 }
 

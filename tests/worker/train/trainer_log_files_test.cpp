@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -193,6 +195,16 @@ TEST(LogStep, ShowsTheSpeedOfALargeModelThatMakesLessThanOneSampleASecond) {
   testing::internal::CaptureStderr();
   log_step(progress, {{"loss", 1.0}}, {});
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("0.391235"));
+}
+
+TEST(LogStep, SpellsValuesThatAreNotFinite) {
+  rank::RankProgress progress;
+  progress.epoch = progress.step = progress.total_steps = 4;
+  const double infinity = std::numeric_limits<double>::infinity();
+  testing::internal::CaptureStderr();
+  log_step(progress, {{"loss", -infinity}, {"a", infinity}, {"b", -infinity}, {"c", std::nan("")}}, {});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr(R"(metrics={"a":"inf","b":"-inf","c":"nan","loss":"-inf"})"));
 }
 
 }  // namespace
