@@ -242,7 +242,7 @@ TEST(ASaver, LeavesTheRequestToTheNextAttemptWhereTheGroupBroke) {
 
 TEST(ASaver, EndsARunWhoseCopiesFailWithAnErrorThatIsFinal) {
   ScriptedCheckpointer checkpointer;
-  checkpointer.error = Error{.kind = ErrorKind::conflict, .message = "another attempt writes", .retry_after = {}};
+  checkpointer.error = Error{.kind = ErrorKind::invalid, .message = "a state of another shape", .retry_after = {}};
   const fakes::FakeRankLink link;
   const fakes::FakeClock clock;
   Saver saver{checkpointer, link, clock, /*is_rank0=*/false};
@@ -250,7 +250,7 @@ TEST(ASaver, EndsARunWhoseCopiesFailWithAnErrorThatIsFinal) {
   checkpointer.has_ended = true;
   const auto ended = saver.poll_outcome();
   ASSERT_FALSE(ended);
-  EXPECT_EQ(ended.error().exit_code, contract::exit_fenced);
+  EXPECT_EQ(ended.error().exit_code, contract::exit_do_not_restart);
 }
 
 }  // namespace
