@@ -126,19 +126,13 @@ void report_loading(RankLink& link) {
   link.report(progress);
 }
 
-/// True when ranks are to exchange by pods.
-bool has_pods(const api::TrainingSpec& training) {
-  return training.task == api::Task::fit && training.strategy.name == api::StrategyName::bagua &&
-         training.strategy.hierarchical;
-}
-
 OrEnd<dist::Group> form_group(const dist::Deadlines& deadlines, const rank::GroupEnvironment& group,
                               torch::Device device, const api::TrainingSpec& training, RankLink& link) {
   dist::GroupOptions options{
       .rendezvous_deadline = deadlines.rendezvous,
       .collective_deadline = deadlines.collective,
       .has_averaging_reducer = training.task == api::Task::fit && api::is_async(training.strategy),
-      .has_pods = has_pods(training)};
+      .has_pods = training.task == api::Task::fit && training.strategy.hierarchical};
   if (device.is_cuda()) options.cuda_device = device.index();
   auto formed = dist::form_group(group, link, options);
   if (formed) return std::move(*formed);

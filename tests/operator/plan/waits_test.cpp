@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "operator/plan/decide.hpp"
 #include "operator/plan/clean_pods.hpp"
+#include "operator/plan/decide.hpp"
 #include "operator/plan/plan_actions.hpp"
 #include "tests/builders/an_observed.hpp"
 
