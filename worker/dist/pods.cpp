@@ -59,9 +59,12 @@ Result<std::vector<Pod>> agree_on_pods(std::span<const std::string> texts) {
   std::vector<Pod> pods;
   for (std::int64_t first = 0; first < world_size; first += pods.back().size) {
     const Pod& pod = of_ranks[static_cast<std::size_t>(first)];
-    if (pod.first_rank != first)
-      return refuse(fmt::format("rank {} says that its pod has {}, of which rank {} is the first of none", first,
-                                ranks_of(pod), pod.first_rank));
+    if (pod.first_rank != first) {
+      return refuse(pod.first_rank < first
+                        ? fmt::format("rank {} says that its pod has {}, of which rank {} is in another pod", first,
+                                      ranks_of(pod), pod.first_rank)
+                        : fmt::format("rank {} says that its pod has {}, which begins after it", first, ranks_of(pod)));
+    }
     for (std::int64_t rank = first; rank < first + pod.size; ++rank) {
       const Pod& other = of_ranks[static_cast<std::size_t>(rank)];
       if (other != pod)

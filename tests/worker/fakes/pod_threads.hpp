@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,10 +20,13 @@ inline dist::PodGroups make_pods(const RankThread& rank, const std::vector<std::
     pods.push_back({.first_rank = first, .size = size});
     first += size;
   }
-  return dist::make_pod_groups(
+  auto groups = dist::make_pod_groups(
       std::move(pods), rank.process_group, [&rank](const std::string& name, std::int64_t number, std::int64_t size) {
         return make_gloo_group(c10::make_intrusive<c10d::PrefixStore>(name, rank.store), number, size);
       });
+  // A rank whose body ends at once would close its connections while another one still opens its own.
+  std::ignore = rank.communicator->all_gather("connected");
+  return groups;
 }
 
 }  // namespace trainyard::fakes
