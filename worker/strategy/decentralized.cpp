@@ -145,7 +145,7 @@ class LowPrecisionDecentralized final : public OwnModel {
         left_{(peer() + peer_count() - 1) % peer_count()},
         right_{(peer() + 1) % peer_count()},
         peers_{torch::zeros({1}, torch::kInt64)} {
-    if (!is_peer()) return;
+    if (is_one_pod()) return;
     for (torch::Tensor* replica : {&own_replica_, &left_replica_, &right_replica_})
       *replica = torch::zeros_like(flat_tensor());
   }
@@ -164,7 +164,7 @@ class LowPrecisionDecentralized final : public OwnModel {
   [[nodiscard]] NamedTensors state() const override {
     NamedTensors state = OwnModel::state();
     state.emplace_back("ranks", peers_);
-    if (!is_peer()) return state;
+    if (is_one_pod()) return state;
     state.emplace_back("replica", own_replica_);
     state.emplace_back("replica.left", left_replica_);
     state.emplace_back("replica.right", right_replica_);
@@ -185,7 +185,7 @@ class LowPrecisionDecentralized final : public OwnModel {
 
  private:
   void begin_replicas() {
-    if (!is_peer()) return;
+    if (is_one_pod()) return;
     flat().pack();
     for (torch::Tensor* replica : {&own_replica_, &left_replica_, &right_replica_}) replica->copy_(flat_tensor());
   }
@@ -232,7 +232,7 @@ class LowPrecisionDecentralized final : public OwnModel {
 
   std::int64_t left_;
   std::int64_t right_;
-  // Undefined on a rank that is no peer.
+  // Undefined where there is one pod. A rank that is no peer has unused ones: all ranks save the same entries.
   torch::Tensor own_replica_;    // W: what the neighbours take this rank's parameters to be
   torch::Tensor left_replica_;   // L
   torch::Tensor right_replica_;  // R

@@ -120,6 +120,14 @@ TEST_F(RankProgramTest, TrainsTwoRanksAndResumesToTheBitAfterSigterm) {
   EXPECT_THAT(third[1].log(), HasSubstr("already complete"));
 }
 
+TEST_F(RankProgramTest, RefusesPodsOnWhichItsRanksDoNotAgree) {
+  variables_["LOCAL_RANK"] = "1";
+  auto ranks = start(2, synthetic + R"(, "strategy": {"name": "bagua", "hierarchical": true})");
+  EXPECT_EQ(wait(ranks), (std::vector<int>{contract::exit_do_not_restart, contract::exit_do_not_restart}));
+  for (const RankProcess& rank : ranks)
+    EXPECT_THAT(rank.log(), HasSubstr("rank 0 of 2 says '-1 2' of the first rank and the size of its pod"));
+}
+
 TEST_F(RankProgramTest, TestsAndPredictsWithTheWeightsOfACheckpoint) {
   auto trained = start(2, synthetic + R"(, "maxSteps": 2)", checkpoint_in_folder());
   EXPECT_EQ(wait(trained), (std::vector<int>{0, 0})) << trained[0].log();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ api::StrategySpec factored() {
 struct Strategy {
   std::string what;
   std::function<void(api::TrainingSpec&)> set;
-  bool has_own_state = false;  // of each rank, also after the end
+  bool has_own_state = false;      // of each rank, also after the end
+  std::vector<std::int64_t> pods;  // the ranks of each; none: two ranks
 };
 
 const Strategy strategies[] = {
@@ -163,13 +165,45 @@ const Strategy strategies[] = {
        training.precision = api::Precision::bf16;
      },
      /*has_own_state=*/true},
+    {"QAdamByPodOfTwoBatches",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua,
+                            .algorithm = api::BaguaAlgorithm::qadam,
+                            .qadam_warmup_steps = 2,
+                            .hierarchical = true};
+       training.accumulate_grad_batches = 2;
+     },
+     /*has_own_state=*/false,
+     /*pods=*/{2, 2}},
+    {"DecentralizedByPodWithOneOther",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua,
+                            .algorithm = api::BaguaAlgorithm::decentralized,
+                            .hierarchical = true,
+                            .peer_selection = api::PeerSelection::shift_one,
+                            .communication_interval = 2};
+       training.on_non_finite_loss = api::OnNonFiniteLoss::skip;
+     },
+     /*has_own_state=*/true,
+     /*pods=*/{2, 2}},
+    {"LowPrecisionDecentralizedByPod",
+     [](api::TrainingSpec& training) {
+       training.strategy = {.name = api::StrategyName::bagua,
+                            .algorithm = api::BaguaAlgorithm::low_precision_decentralized,
+                            .hierarchical = true,
+                            .communication_interval = 2};
+     },
+     /*has_own_state=*/true,
+     /*pods=*/{2, 1}},
 };
 
 class TrainerStrategy : public testing::TestWithParam<Strategy> {};
 
 TEST_P(TrainerStrategy, ResumesToTheBitOnEachRank) {
   const auto run_until = [&](std::int64_t stop, std::int64_t attempt, const fakes::TemporaryFolder* folder) {
-    TrainingRun run;
+    const std::vector<std::int64_t>& pods = GetParam().pods;
+    TrainingRun run{pods.empty() ? 2 : std::accumulate(pods.begin(), pods.end(), std::int64_t{0})};
+    run.pods = pods;
     run.training.max_steps = 8;
     GetParam().set(run.training);
     run.attempt = attempt;
@@ -183,7 +217,9 @@ TEST_P(TrainerStrategy, ResumesToTheBitOnEachRank) {
     run.run();
     EXPECT_EQ(run.ranks[0].end.reason, stop > 0 ? "Preempted" : "Completed") << run.ranks[0].end.message;
     EXPECT_EQ(run.ranks[0].checksum != run.ranks[1].checksum, GetParam().has_own_state);
-    return std::vector{run.ranks[0].checksum, run.ranks[1].checksum};
+    std::vector<std::uint64_t> checksums;
+    for (const TrainingRun::Rank& rank : run.ranks) checksums.push_back(rank.checksum);
+    return checksums;
   };
   const auto whole = run_until(0, 1, nullptr);
   const fakes::TemporaryFolder folder;

@@ -12,6 +12,7 @@
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/worker/fakes/fake_rank_link.hpp"
 #include "tests/worker/fakes/plain_wait.hpp"
+#include "tests/worker/fakes/pod_threads.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/train/failing_exchange.hpp"
 #include "tests/worker/train/small_module.hpp"
@@ -61,6 +62,7 @@ class TrainingRun {
   /// The store of rank 0's log files, of the kinds in `training`. Not set: none are written.
   std::function<std::unique_ptr<storage::Store>()> open_log_files;
   std::function<std::string(std::int64_t rank)> node_of;  ///< Not set: all ranks are on one node.
+  std::vector<std::int64_t> pods;                         ///< The ranks of each pod, for exchanges by pod.
   std::function<void(const Rank&)> after_first_step;      ///< TrainerParts::after_first_step, on each rank's thread.
   std::function<void()> on_end;                           ///< On each rank's thread, when its trainer has ended.
   FailingExchange* exchange = nullptr;                    ///< Of rank 0. Not set: no exchange fails of itself.
@@ -84,6 +86,7 @@ class TrainingRun {
                       .world_size = thread.world_size,
                       .store = {},
                       .process_group = thread.process_group,
+                      .pods = pods.empty() ? std::nullopt : std::optional{fakes::make_pods(thread, pods)},
                       .communicator = std::move(thread.communicator),
                       .checkpoint_communicator = std::move(thread.checkpoint_communicator),
                       .averaging_reducer = std::move(thread.averaging_reducer)};
