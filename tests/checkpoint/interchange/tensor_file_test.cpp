@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <cstring>
+#include <filesystem>
 #include <numeric>
 
 #include "checkpoint/format/safetensors.hpp"
@@ -83,6 +84,12 @@ TEST_F(ATensorFile, HoldsWhatWasExported) {
     const auto file = TensorFile::open(path);
     ASSERT_TRUE(file) << file.error().message;
     expect_the_model(file->tensors());
+    // As Hugging Face's cache keeps its files.
+    const std::string link = folder.file(is_safetensors ? "link.safetensors" : "link.pt").string();
+    std::filesystem::create_symlink(path, link);
+    const auto linked = TensorFile::open(link);
+    ASSERT_TRUE(linked) << linked.error().message;
+    expect_the_model(linked->tensors());
   }
 }
 

@@ -65,6 +65,12 @@ TEST_F(Verify, NamesTheEntryAndTheFileOfAFlippedByte) {
   }
 }
 
+TEST_F(Verify, NamesEveryDamagedEntryOfAFile) {
+  for (const char* entry : {"model.large", "buffer.mean"})
+    prefix.flip(data_key(checked, 0), static_cast<std::int64_t>(chunk_of(0, entry).offset));
+  EXPECT_THAT(damages(), testing::UnorderedElementsAre(HasSubstr("model.large"), HasSubstr("buffer.mean")));
+}
+
 TEST_F(Verify, FindsAFlippedByteOutsideOfEveryEntry) {
   prefix.flip(data_key(checked, 1), 3);
   EXPECT_THAT(damages(), ElementsAre(AllOf(HasSubstr(data_key(checked, 1)), HasSubstr("the file's checksum"))));

@@ -188,5 +188,33 @@ TEST(ZipReader, RefusesAnEntryWithinAnother) {
   EXPECT_THAT(only_entry(archive), HasSubstr("overlap"));
 }
 
+/// An archive of "x", which has `first`, and "y", whose header follows. Their directory says that the first entry has
+/// `more` bytes of the header too.
+std::string two_entries_over_each_other(const std::string& first, std::size_t more) {
+  const std::string second = one_entry(0, "abc", 3, crc32_of_text("abc"));
+  std::string second_local = second.substr(0, second.find("PK\x01\x02"));
+  second_local[30] = 'y';
+  const std::string content = first + second_local.substr(0, more);
+  std::string archive = one_entry(0, content, content.size(), crc32_of_text(content));
+  std::string directory = archive.substr(archive.find("PK\x01\x02"), 47);
+  std::string second_directory = second.substr(second.find("PK\x01\x02"), 47);
+  second_directory[46] = 'y';
+  archive = archive.substr(0, archive.find("PK\x01\x02") - more);
+  second_directory.replace(42, 4, little_endian(archive.size(), 4));
+  archive += second_local;
+  directory += second_directory;
+  return archive + directory + "PK\x05\x06" + std::string(4, '\0') + little_endian(2, 2) + little_endian(2, 2) +
+         little_endian(directory.size(), 4) + little_endian(archive.size(), 4) + std::string(2, '\0');
+}
+
+TEST(ZipReader, RefusesAnEntryThatEndsWithinTheNextOnesHeader) {
+  std::string apart = two_entries_over_each_other("hello", 0);
+  const auto zip = ZipReader::open(as_archive(apart));
+  ASSERT_TRUE(zip) << zip.error().message;
+  EXPECT_EQ(zip->entries().size(), 2U);
+  for (const std::size_t more : {1, 29})
+    EXPECT_THAT(only_entry(two_entries_over_each_other("hello", more)), HasSubstr("x and y overlap"));
+}
+
 }  // namespace
 }  // namespace trainyard::checkpoint

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
 #include "tests/checkpoint/run/local_nodes.hpp"
 #include "tests/fakes/faulty_store.hpp"
 
@@ -234,8 +238,15 @@ TEST(ALocalTierOfMoreRanks, GivesTheNewOnesFreshGenerators) {
     const auto restored = run.restore();
     ASSERT_TRUE(restored && *restored) << restored.error().message;
     EXPECT_EQ((*restored)->world_size, 2);
-    // A rank that the checkpoint does not have keeps its own entries.
     EXPECT_EQ(run.holds_state_after(20), run.communicator->rank() < 2);
+    // A rank that the checkpoint does not have keeps its own entries.
+    const auto generator_of = [](const TestState& state) {
+      const auto found =
+          std::ranges::find(state.entries(), "rng.cpu", [](const auto& entry) { return entry.info.name; });
+      return std::vector<std::byte>{found->bytes.begin(), found->bytes.end()};
+    };
+    const std::int64_t step = run.communicator->rank() < 2 ? 20 : -1;
+    EXPECT_EQ(generator_of(run.state), generator_of(run.make_state(step)));
   });
 }
 
