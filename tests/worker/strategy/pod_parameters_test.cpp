@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -250,6 +251,7 @@ TEST(LowPrecisionDecentralizedByPod, HasTheSameStateOnAllRanksAndBeginsReplicasA
     EXPECT_EQ(of_ranks, std::vector(4, of_ranks[0]));
     numbers.push_back(of_ranks[0]);
   }
+  EXPECT_EQ((std::set<std::int64_t>{numbers.begin(), numbers.end()}.size()), 4U);
   for (const std::int64_t saved :
        {numbers[0], numbers[1], numbers[2], numbers[3], std::int64_t{4}, std::int64_t{2}, std::int64_t{0}}) {
     run_ranks(4, [&](RankThread& rank) {
