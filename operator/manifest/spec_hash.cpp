@@ -19,8 +19,10 @@ std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-/// What `spec` adds to the hash. Earlier operators, whose pods still run, wrote these three fields beside every
-/// strategy.
+// Pods that earlier operators have made still run, with hashes of what those operators wrote. The two functions below
+// give the same text, so that an upgrade restarts no job.
+
+/// Earlier operators wrote three fields of a strategy even where the job left them out.
 nlohmann::json training_parts(const api::TrainingSpec& spec) {
   nlohmann::json parts = api::to_json(spec);
   if (const auto strategy = parts.find("strategy"); strategy != parts.end()) {
@@ -31,7 +33,7 @@ nlohmann::json training_parts(const api::TrainingSpec& spec) {
   return parts;
 }
 
-/// What `spec` adds to the hash, with the fields that earlier operators wrote where the job did not set them.
+/// Earlier operators wrote an empty `every`, and s3.pathStyle, even where the job left them out.
 nlohmann::json checkpoint_parts(const api::CheckpointSpec& spec) {
   nlohmann::json parts = worker_checkpoint(spec);
   parts.emplace("every", nlohmann::json::object());

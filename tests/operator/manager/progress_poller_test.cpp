@@ -71,6 +71,16 @@ struct Fixture {
     }
     return wait_until([&] { return polls >= target; });
   }
+  /// Lets the job succeed, and waits until the poller has forgotten it.
+  void end_job() {
+    api::TrainingJob over = running_job();
+    over.metadata.resource_version = "2";
+    over.status.phase = Phase::succeeded;
+    caches.jobs.put(over);
+    const auto deadline = std::chrono::steady_clock::now() + seconds{60};
+    while (poller->last_report("abcd-uid") && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(poller->last_report("abcd-uid"), std::nullopt);
+  }
   void set_answer(Result<RankReply> next) {
     const std::scoped_lock lock{mutex};
     answer = std::move(next);
@@ -213,14 +223,7 @@ TEST(ProgressPoller, ForgetsAJobThatIsOver) {
   fixture.caches.pods.put(rank_0());
   fixture.start();
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
-  api::TrainingJob over = running_job();
-  over.metadata.resource_version = "2";
-  over.status.phase = Phase::succeeded;
-  fixture.caches.jobs.put(over);
-  const auto deadline = std::chrono::steady_clock::now() + seconds{60};
-  while (fixture.poller->last_report("abcd-uid") && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::yield();
-  EXPECT_EQ(fixture.poller->last_report("abcd-uid"), std::nullopt);
+  fixture.end_job();
 }
 
 TEST(ProgressPoller, PollsAJobAgainThatTakesTheNameOfOneThatIsOver) {
@@ -228,17 +231,12 @@ TEST(ProgressPoller, PollsAJobAgainThatTakesTheNameOfOneThatIsOver) {
   fixture.caches.pods.put(rank_0());
   fixture.start();
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
-  api::TrainingJob over = running_job();
-  over.metadata.resource_version = "2";
-  over.status.phase = Phase::succeeded;
-  fixture.caches.jobs.put(over);
-  const auto deadline = std::chrono::steady_clock::now() + seconds{60};
-  while (fixture.poller->last_report("abcd-uid") && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::yield();
+  fixture.end_job();
   api::TrainingJob again = running_job();
   again.metadata.resource_version = "3";
   fixture.caches.jobs.put(again);
-  // The poll that found the job over may not have ended yet, so that this call finds it tracked still.
+  // Again and again, since the poll that found the job over may not have ended yet.
+  const auto deadline = std::chrono::steady_clock::now() + seconds{60};
   while (!fixture.poller->last_report("abcd-uid") && std::chrono::steady_clock::now() < deadline) {
     fixture.poller->track(key);
     std::this_thread::yield();

@@ -170,7 +170,7 @@ TEST(AsyncAverage, ChangesTheParametersByEachRoundAsOneProcessWouldCompute) {
       const auto [snapshot, sum] = reducer->first_round();
       EXPECT_NEAR(rank.value(), own + sum / static_cast<double>(ranks) - snapshot, 1e-9);
       EXPECT_GT(rank.sync().exchanged_bytes(), 0U);
-      // What the rounds add on one rank they take from others.
+      // A round adds to one rank what it takes from the others, so that the mean stays that of the ranks' own steps.
       EXPECT_TRUE(rank.sync().hold_parameters());
       EXPECT_NEAR(rank.value(), sum_over_ranks(thread, own) / static_cast<double>(ranks), 1e-9);
     });

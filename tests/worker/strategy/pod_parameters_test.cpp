@@ -53,7 +53,7 @@ std::int64_t ranks_of(const Sizes& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
 }
 
-/// What each rank exchanges; not set: changes as bytes.
+/// With which ranks `decentralized` takes a mean; not set: the algorithm is lowPrecisionDecentralized.
 using Selection = std::optional<PeerSelection>;
 
 std::unique_ptr<GradientSync> make(const NamedTensors& parameters, RankThread& rank, const Sizes& sizes,
@@ -115,7 +115,7 @@ Numbers means_of_pods(const Sizes& sizes, const Numbers& x) {
   return means;
 }
 
-/// What each rank of a pod gets of `of_pods`.
+/// One number for each rank, from one for each pod: that of its pod.
 Numbers given_to_ranks(const Sizes& sizes, const Numbers& of_pods) {
   Numbers x;
   for (std::size_t pod = 0; pod < sizes.size(); ++pod)

@@ -58,6 +58,18 @@ class WeightedSampler final : public Sampler {
   std::int64_t seed_;
 };
 
+class SequentialSampler final : public Sampler {
+ public:
+  explicit SequentialSampler(std::int64_t samples) : samples_{samples} {}
+  [[nodiscard]] std::int64_t size() const override { return samples_; }
+  [[nodiscard]] torch::Tensor order(std::int64_t /*epoch*/) const override {
+    return torch::arange(samples_, torch::kInt64);
+  }
+
+ private:
+  std::int64_t samples_;
+};
+
 }  // namespace
 
 std::unique_ptr<Sampler> make_weighted_sampler(const torch::Tensor& weights, std::int64_t samples, std::int64_t seed) {
@@ -65,6 +77,12 @@ std::unique_ptr<Sampler> make_weighted_sampler(const torch::Tensor& weights, std
   if (samples < 1)
     throw InvalidJob{fmt::format("a weighted sampler needs at least 1 sample an epoch, got {}", samples)};
   return std::make_unique<WeightedSampler>(std::move(sums), samples, seed);
+}
+
+std::unique_ptr<Sampler> make_sequential_sampler(std::int64_t samples) {
+  if (samples < 1)
+    throw InvalidJob{fmt::format("a sequential sampler needs at least 1 sample an epoch, got {}", samples)};
+  return std::make_unique<SequentialSampler>(samples);
 }
 
 }  // namespace trainyard
