@@ -9,9 +9,9 @@
 #include <set>
 
 #include "api/contract.hpp"
+#include "common/backoff.hpp"
 #include "common/check.hpp"
 #include "common/logging.hpp"
-#include "common/retry.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"
 #include "local/gpus.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/retry.hpp"
+#include "common/backoff.hpp"
 #include "storage/file_store.hpp"
 #include "storage/store.hpp"
 #include "storage/uri.hpp"

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/backoff.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "common/retry.hpp"
 #include "storage/http_message.hpp"
 
 namespace trainyard::storage {

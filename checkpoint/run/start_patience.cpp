@@ -1,6 +1,6 @@
 #include "checkpoint/run/start_patience.hpp"
 
-#include "common/retry.hpp"
+#include "common/backoff.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "checkpoint/snapshot/unencoded_snapshot.hpp"
 #include "common/clock.hpp"
+#include "common/outage.hpp"
 #include "common/result.hpp"
-#include "common/retry.hpp"
 #include "storage/store.hpp"
 
 namespace trainyard::snapshot {

@@ -1,10 +1,8 @@
 #include "cli/checkpoints/actions.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
-#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <ostream>
@@ -20,6 +18,7 @@
 #include "checkpoint/interchange/tensor_file.hpp"
 #include "checkpoint/interchange/verify.hpp"
 #include "cli/checkpoints/choice.hpp"
+#include "cli/checkpoints/cut_file_guard.hpp"
 #include "cli/checkpoints/listing.hpp"
 #include "cli/checkpoints/reading.hpp"
 #include "cli/text/output.hpp"
@@ -32,31 +31,6 @@ namespace trainyard::cli {
 namespace {
 
 constexpr int exit_failed = 1;
-
-// Global, since a signal handler gets no arguments of ours.
-std::string message;
-struct sigaction handled_before;
-
-void print_and_exit(int /*signal*/) {
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message.data(), message.size());
-  ::_exit(exit_failed);
-}
-
-}  // namespace
-
-CutFileGuard::CutFileGuard(const std::string& path) {
-  message = fmt::format("error: {} was truncated while it was read, or its disk failed; nothing was imported\n",
-                        printable(path));
-  struct sigaction action {};
-  action.sa_handler = print_and_exit;
-  ::sigaction(SIGBUS, &action, &handled_before);
-}
-
-CutFileGuard::~CutFileGuard() {
-  ::sigaction(SIGBUS, &handled_before, nullptr);
-}
-
-namespace {
 
 namespace fs = std::filesystem;
 using checkpoint::Catalogue;

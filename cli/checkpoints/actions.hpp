@@ -13,17 +13,6 @@
 /// returns the exit code: 0 done, 1 failed or damage found, 2 wrong usage.
 namespace trainyard::cli {
 
-/// While a guard lives, SIGBUS ends the program with an error message and exit code 1 instead of a crash. The signal
-/// comes when the program reads a mapped file that was truncated meanwhile. A process may have one guard at a time.
-class CutFileGuard {
- public:
-  /// `path`: the mapped file, for the message.
-  explicit CutFileGuard(const std::string& path);
-  CutFileGuard(const CutFileGuard&) = delete;
-  CutFileGuard& operator=(const CutFileGuard&) = delete;
-  ~CutFileGuard();
-};
-
 struct CheckpointsOptions {
   std::string uri;  ///< A prefix, or one checkpoint's URI. import: a prefix.
   storage::S3Options s3;

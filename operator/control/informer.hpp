@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/retry.hpp"
+#include "common/backoff.hpp"
 #include "operator/control/watch_state.hpp"
 #include "operator/kube/api.hpp"
 

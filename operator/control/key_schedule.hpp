@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "common/backoff.hpp"
 #include "common/clock.hpp"
-#include "common/retry.hpp"
 #include "operator/control/object_cache.hpp"
 
 namespace trainyard::control {

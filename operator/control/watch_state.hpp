@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "common/backoff.hpp"
 #include "common/result.hpp"
-#include "common/retry.hpp"
 #include "operator/kube/api.hpp"
 
 /// State of an informer, which lists page by page and then watches from the list's version. A broken watch continues

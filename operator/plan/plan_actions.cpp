@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "common/retry.hpp"
+#include "common/backoff.hpp"
 #include "operator/manifest/objects.hpp"
 #include "operator/manifest/worker_pod.hpp"
 #include "operator/plan/clean_pods.hpp"

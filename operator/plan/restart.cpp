@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "api/contract.hpp"
-#include "common/retry.hpp"
+#include "common/backoff.hpp"
 #include "operator/plan/cause.hpp"
 #include "operator/plan/node_avoidance.hpp"
 #include "operator/plan/transition.hpp"

@@ -1,4 +1,4 @@
-#include "common/retry.hpp"
+#include "common/backoff.hpp"
 
 #include <gtest/gtest.h>
 

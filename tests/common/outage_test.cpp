@@ -1,4 +1,4 @@
-#include "common/retry.hpp"
+#include "common/outage.hpp"
 
 #include <gtest/gtest.h>
 

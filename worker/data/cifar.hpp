@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "common/result.hpp"
-#include "worker/data/idx.hpp"
+#include "worker/data/labeled_images.hpp"
 
 namespace trainyard::data {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "include/trainyard/data.hpp"
-#include "worker/data/idx.hpp"
+#include "worker/data/labeled_images.hpp"
 
 namespace trainyard::data {
 

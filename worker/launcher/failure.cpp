@@ -91,4 +91,11 @@ GroupFailure failure_of(std::int64_t rank, const Death& death, const std::option
           .message = fmt::format("rank {} exited with code {}; its log says why", rank, death.exit_code)};
 }
 
+GroupFailure rendezvous_failure(const std::string& waiting_for) {
+  return {.culprit = {},
+          .exit_code = contract::exit_rendezvous,
+          .reason = "Rendezvous",
+          .message = "the group did not come together in time: waiting for " + waiting_for};
+}
+
 }  // namespace trainyard::launcher

@@ -41,4 +41,7 @@ struct Death {
 /// exited with that exit code.
 [[nodiscard]] GroupFailure failure_of(std::int64_t rank, const Death& death, const std::optional<rank::RankEnd>& said);
 
+/// The failure of a group whose launchers have not all connected before the deadline.
+[[nodiscard]] GroupFailure rendezvous_failure(const std::string& waiting_for);
+
 }  // namespace trainyard::launcher

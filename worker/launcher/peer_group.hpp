@@ -23,15 +23,6 @@ struct PeerSettings {
                                                             ///< that have not connected yet, to send them the verdict.
 };
 
-/// "rank 3", or "ranks 4 to 7" for a pod of several ranks.
-[[nodiscard]] std::string member_text(const Hello& hello);
-
-/// "job fashion-mnist (uid), attempt 2"
-[[nodiscard]] std::string group_text(const Hello& hello);
-
-/// The failure of a group whose launchers have not all connected before the deadline.
-[[nodiscard]] GroupFailure rendezvous_failure(const std::string& waiting_for);
-
 /// The group as one launcher sees it, on rank 0's side (PeerHub) and on the other launchers' (PeerSpoke).
 class PeerGroup {
  public:

@@ -6,6 +6,21 @@
 #include "worker/rank/waiting_text.hpp"
 
 namespace trainyard::launcher {
+namespace {
+
+// "rank 3", or "ranks 4 to 7" for a pod of several ranks.
+std::string member_text(const Hello& hello) {
+  if (hello.rank_count == 1) return fmt::format("rank {}", hello.first_rank);
+  return fmt::format("ranks {} to {}", hello.first_rank, hello.first_rank + hello.rank_count - 1);
+}
+
+// "job fashion-mnist (uid), attempt 2"
+std::string group_text(const Hello& hello) {
+  const std::string uid = hello.job_uid.empty() ? "" : fmt::format(" ({})", hello.job_uid);
+  return fmt::format("job {}{}, attempt {}", hello.job, uid, hello.attempt);
+}
+
+}  // namespace
 
 PeerHub::PeerHub(const PeerSettings& settings, Instant now)
     : settings_{settings}, start_{now}, looked_{now}, beat_{now} {}

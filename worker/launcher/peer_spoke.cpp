@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/contract.hpp"
+#include "common/backoff.hpp"
 #include "worker/rank/waiting_text.hpp"
 
 namespace trainyard::launcher {

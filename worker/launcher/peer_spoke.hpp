@@ -6,7 +6,6 @@
 #include <variant>
 #include <vector>
 
-#include "common/retry.hpp"
 #include "worker/launcher/peer_group.hpp"
 
 namespace trainyard::launcher {

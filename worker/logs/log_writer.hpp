@@ -15,8 +15,8 @@
 
 #include "api/training_spec.hpp"
 #include "common/clock.hpp"
+#include "common/outage.hpp"
 #include "common/result.hpp"
-#include "common/retry.hpp"
 #include "storage/store.hpp"
 #include "worker/logs/parts.hpp"
 #include "worker/logs/record.hpp"

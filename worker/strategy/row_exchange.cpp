@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "worker/dist/torch_error.hpp"
-#include "worker/strategy/wait_for_work.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 
 namespace trainyard::strategy {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "common/try.hpp"
 #include "include/trainyard/options.hpp"
-#include "worker/strategy/wait_for_work.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 
 namespace trainyard::strategy {
 namespace {

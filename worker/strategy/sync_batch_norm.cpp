@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "worker/dist/torch_error.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::strategy {

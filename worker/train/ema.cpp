@@ -4,7 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "worker/train/named_tensors.hpp"
+#include "worker/train/tensor_groups.hpp"
 
 namespace trainyard::train {
 namespace {

@@ -9,7 +9,7 @@
 #include "api/contract.hpp"
 #include "include/trainyard/options.hpp"
 #include "worker/dist/torch_error.hpp"
-#include "worker/strategy/wait_for_work.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 
 namespace trainyard::train {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "include/trainyard/options.hpp"
-#include "worker/train/named_tensors.hpp"
+#include "worker/train/tensor_groups.hpp"
 
 namespace trainyard::train {
 namespace {

@@ -11,6 +11,7 @@
 #include "common/try.hpp"
 #include "worker/observe/metric_sinks.hpp"
 #include "worker/train/named_tensors.hpp"
+#include "worker/train/tensor_groups.hpp"
 
 namespace trainyard::train {
 

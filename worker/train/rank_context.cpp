@@ -12,7 +12,7 @@
 #include <string>
 
 #include "worker/dist/torch_error.hpp"
-#include "worker/strategy/wait_for_work.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 
 namespace trainyard::train {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "common/retry.hpp"
+#include "common/backoff.hpp"
 
 namespace trainyard::train {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/clock.hpp"
-#include "common/retry.hpp"
+#include "common/outage.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/rank/rank_link.hpp"
 #include "worker/train/checkpoint_requests.hpp"

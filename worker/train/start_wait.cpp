@@ -6,7 +6,7 @@
 
 #include "api/contract.hpp"
 #include "common/logging.hpp"
-#include "common/retry.hpp"
+#include "common/outage.hpp"
 #include "worker/rank/environment.hpp"
 
 namespace trainyard::train {

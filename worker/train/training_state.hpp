@@ -9,6 +9,7 @@
 #include "include/trainyard/module.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/observe/metric_sums.hpp"
+#include "worker/train/early_stopping.hpp"
 #include "worker/train/lr_schedule.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/schedule.hpp"

@@ -12,6 +12,7 @@
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
 #include "worker/observe/metric_sums.hpp"
+#include "worker/train/early_stopping.hpp"
 #include "worker/train/ema.hpp"
 #include "worker/train/evaluate.hpp"
 #include "worker/train/lr_schedule.hpp"

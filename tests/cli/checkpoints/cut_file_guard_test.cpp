@@ -1,4 +1,4 @@
-#include "cli/checkpoints/actions.hpp"
+#include "cli/checkpoints/cut_file_guard.hpp"
 
 #include <gtest/gtest.h>
 

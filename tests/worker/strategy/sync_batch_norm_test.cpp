@@ -13,7 +13,7 @@
 
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/strategy/train_by_ddp.hpp"
-#include "worker/strategy/wait_for_work.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 
 namespace trainyard::strategy {
 namespace {

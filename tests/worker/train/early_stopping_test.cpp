@@ -1,3 +1,4 @@
+#include "worker/train/early_stopping.hpp"
 #include "worker/train/watched_metric.hpp"
 
 #include <gtest/gtest.h>

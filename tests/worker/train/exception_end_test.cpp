@@ -8,7 +8,7 @@
 
 #include "api/contract.hpp"
 #include "include/trainyard/options.hpp"
-#include "worker/strategy/wait_for_work.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 
 namespace trainyard::train {
 namespace {

@@ -14,7 +14,7 @@
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/train/small_module.hpp"
 #include "tests/worker/train/training_run.hpp"
-#include "worker/strategy/wait_for_work.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 
 namespace trainyard::train {
 namespace {

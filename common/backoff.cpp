@@ -1,4 +1,4 @@
-#include "common/retry.hpp"
+#include "common/backoff.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,14 +22,6 @@ std::chrono::milliseconds backoff_delay(const Backoff& backoff, std::int64_t fai
 double random_share() {
   thread_local std::mt19937 random{std::random_device{}()};
   return std::uniform_real_distribution<double>{0.0, 1.0}(random);
-}
-
-bool Outage::add_failure(Instant now) {
-  if (failures_ == 0) since_ = now;
-  const bool should_log = failures_ == 0 || now - logged_ >= log_interval;
-  if (should_log) logged_ = now;
-  ++failures_;
-  return should_log;
 }
 
 }  // namespace trainyard

@@ -1,0 +1,38 @@
+#include "cli/checkpoints/cut_file_guard.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "cli/text/output.hpp"
+
+namespace trainyard::cli {
+namespace {
+
+constexpr int exit_failed = 1;
+
+// Global, since a signal handler gets no arguments of ours.
+std::string message;
+struct sigaction handled_before;
+
+void print_and_exit(int /*signal*/) {
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message.data(), message.size());
+  ::_exit(exit_failed);
+}
+
+}  // namespace
+
+CutFileGuard::CutFileGuard(const std::string& path) {
+  message = fmt::format("error: {} was truncated while it was read, or its disk failed; nothing was imported\n",
+                        printable(path));
+  struct sigaction action {};
+  action.sa_handler = print_and_exit;
+  ::sigaction(SIGBUS, &action, &handled_before);
+}
+
+CutFileGuard::~CutFileGuard() {
+  ::sigaction(SIGBUS, &handled_before, nullptr);
+}
+
+}  // namespace trainyard::cli
