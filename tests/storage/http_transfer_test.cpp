@@ -158,6 +158,22 @@ TEST_F(AnHttpClient, HasItsWholePatienceAgainAfterASuccessOfAnotherCall) {
   EXPECT_EQ(server.request_count(), 4);
 }
 
+TEST_F(AnHttpClient, HasItsWholePatienceInEveryPerformAfterItsFirstSuccess) {
+  tuning.first_patience = std::chrono::milliseconds{1};
+  tuning.patience = std::chrono::minutes{1};
+  tuning.backoff = {.initial = std::chrono::milliseconds{20}, .max = std::chrono::milliseconds{20}};
+  fakes::FaultProxy server{1, [](const fakes::ProxiedRequest& request) {
+                             const int status = request.number == 2 ? 503 : 200;
+                             return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(status, "", ""), 0};
+                           }};
+  const HttpCall call = call_to(server.port());
+  HttpClient client{tuning};
+  ASSERT_TRUE(client.perform({&call, 1}, 1));
+  const auto asked = client.perform({&call, 1}, 1);
+  EXPECT_TRUE(asked) << asked.error().message;
+  EXPECT_EQ(server.request_count(), 3);
+}
+
 TEST_F(AnHttpClient, SaysForWhatItTriesAgainThoughAnotherCallHasEnded) {
   HttpClient client{tuning};
   fakes::FaultProxy refusing{1, [](const auto&) {

@@ -64,6 +64,7 @@ TEST(ParseUri, RefusesTheRestAndSaysWhatWouldBeRight) {
       {"https://host/a b", "https://host/folder"},
       {"https://host/a/../b", "https://host/folder"},
       {"https://host/a?signature=x", "holds a user name, a query or a fragment"},
+      {"https://host/a#part", "holds a user name, a query or a fragment"},
       {"https://user:secret@host/a", "holds a user name, a query or a fragment"},
       {"s3://bucket/a//b", "empty part"},
       {"s3://bucket/a/../b", "begins with a dot"},
