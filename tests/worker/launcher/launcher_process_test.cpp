@@ -231,6 +231,22 @@ TEST(Launcher, KillsWhatDoesNotStopWithinTheGracePeriod) {
   EXPECT_EQ(launcher.termination_message().at("reason"), "GraceExpired");
 }
 
+TEST(Launcher, EndsTheGroupAtOnceWhenTheRendezvousStoreDiesBeforeTheFirstStep) {
+  const TestGroup group{.store_script = "exit 3"};
+  LauncherProcess zero{group, 0, "exec sleep 1000"};
+  LauncherProcess one{group, 1, "exec sleep 1000"};
+  json expected{
+      {"reason", "StoreLost"},
+      {"exitCode", 94},
+      {"rank", 0},
+      {"message", "the rendezvous store ended with code 3 before the group had formed; rank 0's log says why"}};
+  EXPECT_EQ(zero.wait(), 94);
+  EXPECT_EQ(zero.termination_message(), expected);
+  expected["rank"] = 1;
+  EXPECT_EQ(one.wait(), 94);
+  EXPECT_EQ(one.termination_message(), expected);
+}
+
 TEST(Launcher, ReapsOrphansAndLeavesNoChildBehind) {
   const TestGroup group{.world_size = 1};
   LauncherProcess launcher{

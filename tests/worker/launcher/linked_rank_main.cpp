@@ -3,7 +3,7 @@
 //                  broken; answers a request for a checkpoint with its step, and ends preempted if the request says so
 //   no-progress    reports one step, then makes no progress
 //   deaf           as train, but ignores SIGTERM and the failure of the group
-//   fail           ends with exit_do_not_restart and a message of its own
+//   fail [BYTES]   ends with exit_do_not_restart and a message of its own, or one of BYTES bytes
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   if (mode == "fail") {
     link->exit({.exit_code = contract::exit_do_not_restart,
                 .reason = "InvalidData",
-                .message = "there is no data",
+                .message = argc > 2 ? std::string(std::stoul(argv[2]), 'x') : "there is no data",
                 .culprit = {}});
   }
   std::printf("linked rank is running\n");

@@ -147,6 +147,13 @@ TEST(PeerHub, BlamesNobodyForTheTimeInWhichItSleptItself) {
   EXPECT_EQ(hub.verdict(), std::nullopt);
 }
 
+TEST(PeerHub, BlamesNobodyAfterASleepOfItsOwnThatIsShorterThanTheDeadline) {
+  PeerHub hub = a_full_hub();
+  hub.on_time(group_start + 4s);
+  hub.on_time(group_start + 10s);
+  EXPECT_EQ(hub.verdict(), std::nullopt);
+}
+
 TEST(PeerHub, LetsThoseGoWhoseRanksHaveEndedAsMeant) {
   PeerHub hub = a_full_hub();
   hub.on_message(1, Done{}, group_start);

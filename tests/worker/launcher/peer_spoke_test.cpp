@@ -89,6 +89,15 @@ TEST(PeerSpoke, BlamesNobodyForTheTimeInWhichItSleptItself) {
   EXPECT_EQ(spoke.verdict(), std::nullopt);
 }
 
+TEST(PeerSpoke, BlamesNobodyAfterASleepOfItsOwnThatIsShorterThanTheDeadline) {
+  PeerSpoke spoke = a_joined_spoke();
+  spoke.on_time(group_start + 4s);
+  spoke.on_time(group_start + 10s);
+  EXPECT_EQ(spoke.verdict(), std::nullopt);
+  for (Instant now = group_start + 11s; now <= group_start + 20s; now += 1s) spoke.on_time(now);
+  EXPECT_EQ(spoke.verdict()->culprit, 0) << "silence is measured from the end of the sleep";
+}
+
 TEST(PeerSpoke, ForgetsRank0OnceItHasEndedAsMeant) {
   PeerSpoke spoke = a_joined_spoke();
   spoke.on_message(Done{}, group_start);

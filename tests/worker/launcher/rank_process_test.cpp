@@ -1,5 +1,6 @@
 #include "worker/launcher/rank_process.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -37,6 +38,14 @@ class RankProcessTest : public testing::Test {
     siginfo_t info{};
     ASSERT_EQ(waitid(P_PID, static_cast<id_t>(rank.pid()), &info, WEXITED | WNOWAIT), 0);
   }
+  /// The texts of the ends. The link's own thread may send Alive before a RankEnd and after it.
+  static std::vector<std::string> ends_in(const std::vector<rank::RankMessage>& messages) {
+    std::vector<std::string> ends;
+    for (const rank::RankMessage& message : messages) {
+      if (const auto* end = std::get_if<rank::RankEnd>(&message)) ends.push_back(end->message);
+    }
+    return ends;
+  }
 
   fakes::TemporaryFolder folder_;
 };
@@ -53,12 +62,15 @@ TEST_F(RankProcessTest, ReturnsTheLastMessageWithTheEndHoweverLateItCame) {
   wait_until_ended(rank);
   const RankExit exit = rank.reap();
   EXPECT_EQ(exit.death, (Death{.exit_code = contract::exit_do_not_restart}));
-  // The link's own thread may send Alive before the RankEnd and after it.
-  std::vector<std::string> ends;
-  for (const rank::RankMessage& message : exit.last_words) {
-    if (const auto* end = std::get_if<rank::RankEnd>(&message)) ends.push_back(end->message);
-  }
-  EXPECT_THAT(ends, testing::ElementsAre("there is no data"));
+  EXPECT_THAT(ends_in(exit.last_words), testing::ElementsAre("there is no data"));
+}
+
+TEST_F(RankProcessTest, ReturnsTheLongestMessageThatARankSends) {
+  constexpr std::size_t message_bytes = rank::rank_message_bytes_max / 8;
+  RankProcess rank =
+      start(fmt::format("exec {} fail {}", paths::build("tests/worker/launcher/linked_rank"), message_bytes));
+  wait_until_ended(rank);
+  EXPECT_THAT(ends_in(rank.reap().last_words), testing::ElementsAre(std::string(message_bytes, 'x')));
 }
 
 TEST_F(RankProcessTest, TakesItsChildrenAlongAndSendsNothingToItsNumberAfterThat) {
