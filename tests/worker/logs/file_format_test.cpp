@@ -71,6 +71,21 @@ TEST(Encode, WritesNoLineForImagesAlone) {
   EXPECT_NE(encode(LogFile::tensorboard, record), "");
 }
 
+TEST(Encode, WritesNumbersOfTensorBoardInGroupsOfSevenBits) {
+  struct Row {
+    std::int64_t step;
+    std::string bytes;  // after the key of the field of the step
+  };
+  const std::vector<Row> rows{{127, "\x7f"},     {128, "\x80\x01"},    {255, "\xff\x01"},
+                              {256, "\x80\x02"}, {16'383, "\xff\x7f"}, {16'384, "\x80\x80\x01"}};
+  // A record's length and its checksum, then the event's time with its key.
+  constexpr std::size_t bytes_before = 8 + 4 + 1 + 8;
+  for (const Row& row : rows) {
+    const std::string event = encode(LogFile::tensorboard, a_record(row.step, {{"loss", 1.0}}));
+    EXPECT_EQ(event.substr(bytes_before, 1 + row.bytes.size()), "\x10" + row.bytes) << row.step;
+  }
+}
+
 TEST(Encode, LeavesOutAnImageThatCannotBeEncoded) {
   Record record = a_record(1, {{"loss", 1.0}});
   const std::string without = encode(LogFile::tensorboard, record);

@@ -85,5 +85,13 @@ TEST(Parts, TakeNothingBeyondTheLimitUntilOneIsSaved) {
   EXPECT_EQ(save(parts), (Saved{{key(2), line + line}, {key(3), line}}));
 }
 
+TEST(Parts, HoldWhatIsSavedOfThePartThatTheyStillAddTo) {
+  Parts parts = a_parts({.part_bytes = 1000, .held_bytes = 30});
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(parts.add(line, midnight));
+  save(parts);
+  EXPECT_TRUE(parts.add(line, midnight));
+  EXPECT_FALSE(parts.add(line, midnight)) << "the saved bytes are in memory too";
+}
+
 }  // namespace
 }  // namespace trainyard::logs
