@@ -28,14 +28,15 @@ TEST(Adasum, IsTheSumOfOrthogonalChangesAndTheMeanOfParallelOnes) {
     std::vector<float> a, b, expected;
   };
   const Case cases[] = {
-      {{1, 0}, {0, 2}, {1, 2}},           // orthogonal
-      {{3, -1}, {3, -1}, {3, -1}},        // equal
-      {{2, 0}, {4, 0}, {3, 0}},           // parallel: (1 - 8/8) 2 + (1 - 8/32) 4
-      {{1, 0}, {-1, 0}, {0, 0}},          // opposite
-      {{1, 1}, {1, 0}, {1.25F, 0.75F}},   // (1 - 1/4) a + (1 - 1/2) b
-      {{0, 0}, {3, 4}, {3, 4}},           // a rank that changed nothing
-      {{0, 0}, {0, 0}, {0, 0}},           // two of them
-      {{1e-18F, 0}, {0, 2}, {1e-18F, 2}}  // a small one is as good as any
+      {{1, 0}, {0, 2}, {1, 2}},            // orthogonal
+      {{3, -1}, {3, -1}, {3, -1}},         // equal
+      {{2, 0}, {4, 0}, {3, 0}},            // parallel: (1 - 8/8) 2 + (1 - 8/32) 4
+      {{1, 0}, {-1, 0}, {0, 0}},           // opposite
+      {{1, 1}, {1, 0}, {1.25F, 0.75F}},    // (1 - 1/4) a + (1 - 1/2) b
+      {{1, 1}, {-1, 0}, {-0.25F, 1.25F}},  // against each other: (1 + 1/4) a + (1 + 1/2) b
+      {{0, 0}, {3, 4}, {3, 4}},            // a rank that changed nothing
+      {{0, 0}, {0, 0}, {0, 0}},            // two of them
+      {{1e-18F, 0}, {0, 2}, {1e-18F, 2}}   // a small one is as good as any
   };
   for (const auto& [a, b, expected] : cases) {
     const torch::Tensor sum = adasum(torch::tensor(a), torch::tensor(b));

@@ -41,6 +41,7 @@ torch::Tensor make_parameter() {
 struct Trained {
   std::vector<torch::Tensor> parameters;  // after each step
   std::uint64_t bytes = 0;
+  double step_count = 0;  // of the optimizer
 };
 
 /// The state of one rank after each of `steps` steps. Step `bad_step` is skipped.
@@ -60,6 +61,8 @@ Trained train(RankThread& rank, std::int64_t bad_step = -1) {
     trained.parameters.push_back(parameters[0].second.detach().clone());
   }
   trained.bytes = ddp.exchanged_bytes();
+  for (const auto& [name, tensor] : optimizer->state())
+    if (name.starts_with("step.")) trained.step_count = tensor.item<double>();
   return trained;
 }
 
@@ -127,6 +130,7 @@ TEST(QAdam, KeepsMomentsAndParametersInAStepThatIsSkipped) {
   run_ranks(2, [&](RankThread& rank) { trained[static_cast<std::size_t>(rank.rank)] = train(rank, /*bad_step=*/4); });
   EXPECT_TRUE(torch::equal(trained[0].parameters[4], trained[0].parameters[3]));
   EXPECT_FALSE(torch::equal(trained[0].parameters[5], trained[0].parameters[4]));
+  EXPECT_EQ(trained[0].step_count, steps - 1) << "the corrections of the biases go by the steps that were made";
 }
 
 TEST(QAdam, RefusesAnOptimizerWhoseMomentsItCannotCompute) {
