@@ -60,6 +60,7 @@ class Factor final : public Module {
   void validation_step(const Batch& batch, std::int64_t batch_index) override {
     if (on_step) on_step(batch_index);
     EXPECT_FALSE(is_training());
+    if (shows_images) show_image();
     log("val_mean", (batch.inputs * weight_).mean());
     log("val_accuracy", 0.25);
   }
@@ -67,12 +68,16 @@ class Factor final : public Module {
                                                                   std::int64_t batch_index) override {
     if (on_step) on_step(batch_index);
     EXPECT_FALSE(torch::GradMode::is_enabled());
+    if (shows_images) show_image();
     return {{"product", batch.inputs * weight_}};
   }
 
   std::function<void(std::int64_t)> on_step;
+  bool shows_images = false;
 
  private:
+  void show_image() { log_image("square", torch::full({1, 4, 4}, 0.5)); }
+
   torch::Tensor weight_ = torch::zeros({1});
 };
 
@@ -114,9 +119,9 @@ class EvaluationJobTest : public testing::Test {
                                  return on_call ? on_call(call, key) : std::optional<Error>{};
                                }};
       std::optional<LogFiles> log_files;
-      if (writes_log && thread.rank == 0)
+      if (!written_logs.empty() && thread.rank == 0)
         log_files.emplace(std::make_unique<fakes::MemoryStore>(objects), clock,
-                          logs::WriterSettings{.files = {api::LogFile::jsonl}, .attempt = 1});
+                          logs::WriterSettings{.files = written_logs, .attempt = 1});
       try {
         ends[index] = run_evaluation_job({.training = training,
                                           .module = module,
@@ -166,8 +171,8 @@ class EvaluationJobTest : public testing::Test {
   std::vector<std::unique_ptr<fakes::FakeRankLink>> links;
   fakes::MemoryObjects objects;
   std::function<std::optional<Error>(std::string_view call, std::string_view key)> on_call;
-  FailingExchange* exchange = nullptr;  ///< Of rank 0.
-  bool writes_log = false;              ///< Rank 0 writes log files into `objects`.
+  FailingExchange* exchange = nullptr;     ///< Of rank 0.
+  std::vector<api::LogFile> written_logs;  ///< By rank 0, into `objects`.
   fakes::FakeClock clock;
 };
 
@@ -279,7 +284,7 @@ TEST_F(EvaluationJobTest, ReportsOnceAQuarterOfASecond) {
 
 TEST_F(EvaluationJobTest, WritesItsMetricsIntoTheLogFiles) {
   training.task = api::Task::test;
-  writes_log = true;
+  written_logs = {api::LogFile::jsonl};
   EXPECT_EQ(run()[0].reason, "Completed");
   std::vector<nlohmann::json> lines;
   for (const auto& [key, bytes] : objects.objects) {
@@ -293,6 +298,20 @@ TEST_F(EvaluationJobTest, WritesItsMetricsIntoTheLogFiles) {
   for (const auto& line : lines) {
     EXPECT_EQ(line["step"], 0);
     EXPECT_EQ(line["epoch"], 1);
+  }
+}
+
+TEST_F(EvaluationJobTest, WritesTheImagesOfTheModelIntoTheLogFilesInEachTask) {
+  written_logs = {api::LogFile::tensorboard};
+  modules[0]->shows_images = true;
+  for (const api::Task task : {api::Task::validate, api::Task::test, api::Task::predict}) {
+    objects.objects.clear();
+    training.task = task;
+    EXPECT_EQ(run()[0].reason, "Completed");
+    std::string events;
+    for (const auto& [key, bytes] : objects.objects)
+      if (key.starts_with("events.")) events.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    EXPECT_THAT(events, testing::AllOf(HasSubstr("square"), HasSubstr("PNG"))) << "task " << static_cast<int>(task);
   }
 }
 

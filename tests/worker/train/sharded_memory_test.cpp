@@ -162,5 +162,16 @@ TEST(ShardedTraining, TakesAboutHalfOfTheMemoryOfDdpOnFourRanks) {
   RecordProperty("sharded", fmt::format("{}", sharded));
 }
 
+TEST(ShardedTraining, CountsTheMemoryOfParametersThatAreNotTrained) {
+  fakes::run_ranks(2, [](fakes::RankThread& rank) {
+    Layers model{/*count=*/2, /*width=*/4};
+    model.lines.front()->weight.set_requires_grad(false);
+    const NamedTensors parameters = named_parameters(model);
+    strategy::Sharded exchange{parameters, {}, rank.process_group, *rank.communicator, fakes::plain_wait};
+    const auto optimizer = exchange.adapt(make_optimizer({.name = "adam"}, parameters));
+    EXPECT_EQ(exchange.memory(*optimizer).parameter_bytes, 2 * (4 * 4 + 4) * 4);
+  });
+}
+
 }  // namespace
 }  // namespace trainyard::train

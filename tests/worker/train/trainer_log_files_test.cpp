@@ -131,6 +131,14 @@ TEST(TrainerLogFiles, ShowImagesInTensorBoardsFilesOnly) {
   EXPECT_THAT(logging.text_of("metrics.", ""), testing::Not(testing::HasSubstr("PNG")));
 }
 
+TEST(TrainerLogFiles, HaveTheStepsOfTheirLinesWhereSnapshotsAreMadeToo) {
+  LoggingRun logging{1, 3};
+  logging.make_snapshots(2);
+  logging.run.run();
+  EXPECT_EQ(logging.run.ranks[0].end.reason, "Completed") << logging.run.ranks[0].end.message;
+  EXPECT_EQ(logging.steps()["1 steps"], (std::vector<std::int64_t>{1, 2, 3}));
+}
+
 TEST(TrainerLogFiles, OfALaterAttemptSayFromWhichStepItWentOnAndReplaceNone) {
   LoggingRun failing{2, 9};
   for (auto& rank : failing.run.ranks) {
