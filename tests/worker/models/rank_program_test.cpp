@@ -120,6 +120,26 @@ TEST_F(RankProgramTest, TrainsTwoRanksAndResumesToTheBitAfterSigterm) {
   EXPECT_THAT(third[1].log(), HasSubstr("already complete"));
 }
 
+TEST_F(RankProgramTest, RecordsTheNamespaceOfItsJobInItsCheckpoints) {
+  variables_["TRAINYARD_NAMESPACE"] = "research";
+  variables_["TRAINYARD_JOB"] = "smoke";
+  auto ranks = start(1, synthetic + R"(, "maxSteps": 1)", checkpoint_in_folder());
+  EXPECT_EQ(wait(ranks), std::vector<int>{0}) << ranks[0].log();
+  const auto claim = nlohmann::json::parse(fakes::text_of(folder_.path() + "/checkpoints/generations/1.json"));
+  EXPECT_EQ(claim.at("job"), "research/smoke");
+}
+
+TEST_F(RankProgramTest, StoresTheTimelineOfItsExchangesWhenItIsAskedToStop) {
+  auto ranks = start(2,
+                     synthetic + R"(, "maxSteps": 100000, "log": {"every": {"steps": 1}},)"
+                                 R"( "strategy": {"name": "ddp", "timeline": true})",
+                     checkpoint_in_folder());
+  wait_for_log(ranks[0], "\"step\":3,");
+  ranks[0].send(SIGTERM);
+  EXPECT_EQ(wait(ranks), (std::vector<int>{contract::exit_preempted, contract::exit_preempted})) << ranks[0].log();
+  for (const RankProcess& rank : ranks) EXPECT_THAT(rank.log(), HasSubstr("timeline stored"));
+}
+
 TEST_F(RankProgramTest, RefusesPodsOnWhichItsRanksDoNotAgree) {
   variables_["LOCAL_RANK"] = "1";
   auto ranks = start(2, synthetic + R"(, "strategy": {"name": "bagua", "hierarchical": true})");
