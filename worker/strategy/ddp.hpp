@@ -39,6 +39,7 @@ struct DdpOptions {
   std::function<MakeExchange(std::vector<std::string> names)> exchange;  ///< Not set: make_all_reduce.
   WaitForWork follow;               ///< For the collectives of usual steps. Not set: the constructor's `wait`.
   bool exchanges_gradients = true;  ///< False: another object does, or each rank keeps its own.
+  bool shards_parameters = false;   ///< For Sharded: a rank has whole parameters only while operators use them.
 };
 
 /// Sends rank 0's tensors to the other ranks in the background.

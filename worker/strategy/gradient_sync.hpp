@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -13,8 +14,8 @@ namespace trainyard::strategy {
 /// Makes one model of the training of all ranks, mostly by combining their gradients. All ranks make the same calls in
 /// the same order, from the training thread. Errors come from the group: unavailable, timeout, cancelled (see
 /// dist/wait_or_fail.hpp). After an error the object must not be used any more.
-/// A step: zero_gradients, then for each batch begin_forward, forward, end_forward, begin_backward, loss.backward();
-/// then finish_gradients, the step of the optimizer that adapt() gave, after_update.
+/// A step: zero_gradients, then for each batch begin_forward, forward, end_forward, begin_backward, loss.backward(),
+/// end_backward; then finish_gradients, the step of the optimizer that adapt() gave, after_update.
 class GradientSync {
  public:
   virtual ~GradientSync() = default;
@@ -34,6 +35,7 @@ class GradientSync {
   virtual void end_forward() {}
   /// `is_last_batch`: the next backward pass is the step's last. The passes before it only add to grad().
   virtual void begin_backward(bool is_last_batch) = 0;
+  virtual void end_backward() {}
   /// After success each parameter's grad() is the mean over the ranks of what the step's backward passes have added up,
   /// or undefined where no rank's loss used the parameter. A strategy whose optimizer of adapt() takes something else,
   /// or whose ranks have parameters of their own, says so. On a GPU that holds for what is queued on the current stream
@@ -56,6 +58,17 @@ class GradientSync {
   /// called before a validation, before a checkpoint is copied and at the end of the training. Where ranks have
   /// parameters of their own, it may make them equal.
   [[nodiscard]] virtual Result<void> hold_parameters() { return {}; }
+  /// Calls `read`, outside of training steps, on all ranks. Only there, and in the passes of a step, can operators use
+  /// the parameters where has_parameters_in_parts().
+  [[nodiscard]] virtual Result<void> read_parameters(const std::function<void()>& read) {
+    read();
+    return {};
+  }
+  /// True when the parameters that need a gradient have no memory outside of the passes of a step and
+  /// read_parameters(), and shards() has all that a rank keeps of them. So it is after synchronize_model().
+  [[nodiscard]] virtual bool has_parameters_in_parts() const { return false; }
+  /// Gives all ranks whole parameters, until synchronize_model(), which has to follow.
+  [[nodiscard]] virtual Result<void> make_parameters_whole() { return {}; }
   /// True when all ranks have the same parameters after each step. Otherwise a checkpoint has rank 0's as those of the
   /// model, and the optimizer's state of each rank; state() has to hold each rank's own parameters.
   [[nodiscard]] virtual bool keeps_parameters_equal() const { return true; }
@@ -84,6 +97,20 @@ class ForwardScope {
   ~ForwardScope() { gradients_.end_forward(); }
   ForwardScope(const ForwardScope&) = delete;
   ForwardScope& operator=(const ForwardScope&) = delete;
+
+ private:
+  GradientSync& gradients_;
+};
+
+/// Calls begin_backward() and end_backward().
+class BackwardScope {
+ public:
+  BackwardScope(GradientSync& gradients, bool is_last_batch) : gradients_{gradients} {
+    gradients_.begin_backward(is_last_batch);
+  }
+  ~BackwardScope() { gradients_.end_backward(); }
+  BackwardScope(const BackwardScope&) = delete;
+  BackwardScope& operator=(const BackwardScope&) = delete;
 
  private:
   GradientSync& gradients_;

@@ -121,28 +121,27 @@ RowExchange::Reduced RowExchange::finish_reduce() {
   return reduced;
 }
 
-c10::intrusive_ptr<c10d::Work> RowExchange::begin_gather() {
+c10::intrusive_ptr<c10d::Work> RowExchange::begin_gather(const std::vector<torch::Tensor>& rows) {
   const torch::NoGradGuard no_grad;
   const std::int64_t own = counts_[rank_];
   sent_ = make_buffer(own * static_cast<std::int64_t>(world_size_));
   std::int64_t end = 0;
-  for (std::size_t index = 0; index < parameters_.size(); ++index) {
-    const torch::Tensor rows = rows_of(parameters_[index], rows_[index][rank_]);
-    part_of(sent_, end, rows).copy_(rows);
-    end += rows.numel();
+  for (const torch::Tensor& of_parameter : rows) {
+    part_of(sent_, end, of_parameter).copy_(of_parameter);
+    end += of_parameter.numel();
   }
   for (std::int64_t copy = 1; copy < static_cast<std::int64_t>(world_size_); ++copy)
     sent_.narrow(0, copy * own, own).copy_(sent_.narrow(0, 0, own));
   return exchange(std::vector<std::int64_t>(world_size_, own), counts_);
 }
 
-void RowExchange::finish_gather() {
+void RowExchange::finish_gather(const std::vector<torch::Tensor>& to, bool sets_own_rows) {
   const torch::NoGradGuard no_grad;
   std::int64_t begin = 0;
   for (std::size_t rank = 0; rank < world_size_; ++rank) {
-    for (std::size_t index = 0; index < parameters_.size(); ++index) {
-      const torch::Tensor rows = rows_of(parameters_[index], rows_[index][rank]);
-      if (rank != rank_) rows.copy_(part_of(received_, begin, rows));
+    for (std::size_t index = 0; index < to.size(); ++index) {
+      const torch::Tensor rows = rows_of(to[index], rows_[index][rank]);
+      if (sets_own_rows || rank != rank_) rows.copy_(part_of(received_, begin, rows));
       begin += rows.numel();
     }
   }

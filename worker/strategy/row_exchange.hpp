@@ -36,10 +36,13 @@ class RowExchange {
   /// To be called once the current stream is ordered after the work of begin_reduce(), or that work is done.
   [[nodiscard]] Reduced finish_reduce();
 
-  /// Starts to send all ranks this rank's rows of the parameters. Throws as begin_reduce().
-  [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin_gather();
-  /// As finish_reduce(). The parameters then have every rank's rows.
-  void finish_gather();
+  /// Starts to send all ranks `rows`, this rank's rows of each parameter. Throws as begin_reduce().
+  [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin_gather(const std::vector<torch::Tensor>& rows);
+  /// To be called before finish_gather(), as it: frees what was sent.
+  void free_sent() { sent_.reset(); }
+  /// As finish_reduce(). `to`, tensors like the parameters, then have the rows of the other ranks, and with
+  /// `sets_own_rows` this rank's too.
+  void finish_gather(const std::vector<torch::Tensor>& to, bool sets_own_rows);
 
   /// The bytes of the parameters.
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }

@@ -30,7 +30,9 @@ std::vector<std::vector<RowRange>> cut_rows(const std::vector<RowSize>& paramete
 
 ShardedMemory sharded_memory(const ShardedSizes& sizes) {
   constexpr std::int64_t sent_and_received = 2;
-  return {.parameter_bytes = sizes.parameter_bytes,
+  constexpr std::int64_t used_and_gathered = 4;
+  return {.parameter_bytes = sizes.shards_parameters ? sizes.untrained_bytes + sizes.own_bytes : sizes.parameter_bytes,
+          .gathered_bytes = sizes.shards_parameters ? used_and_gathered * sizes.largest_bucket_bytes : 0,
           .gradient_bytes = sizes.own_bytes,
           .state_bytes = sizes.state_bytes,
           .bucket_bytes = sent_and_received * sizes.largest_bucket_bytes +

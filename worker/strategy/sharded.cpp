@@ -31,7 +31,8 @@ ShardedGradients::Options gradient_options(WaitForWork wait, const DdpOptions& o
   return {.limits = options.limits,
           .wait = wait,
           .follow = options.follow ? options.follow : wait,
-          .sends_at_end = options.synchronizes_batch_norm};
+          .sends_at_end = options.synchronizes_batch_norm,
+          .has_own_rows = options.shards_parameters};
 }
 
 }  // namespace
@@ -44,7 +45,18 @@ Sharded::Sharded(NamedTensors parameters, NamedTensors buffers, c10::intrusive_p
       ddp_{parameters, std::move(buffers), process_group, communicator, wait, without_gradients(options)},
       gradients_{that_need_gradients(parameters), std::move(process_group), gradient_options(wait, options)},
       keeps_gradients_{options.synchronizes_batch_norm} {
-  for (const auto& [name, parameter] : parameters) parameter_bytes_ += static_cast<std::int64_t>(parameter.nbytes());
+  for (const auto& [name, parameter] : parameters) {
+    parameter_bytes_ += static_cast<std::int64_t>(parameter.nbytes());
+    if (!parameter.requires_grad()) untrained_bytes_ += static_cast<std::int64_t>(parameter.nbytes());
+  }
+  if (options.shards_parameters)
+    gathered_.emplace(that_need_gradients(parameters), gradients_, process_group_, communicator, follow_);
+}
+
+Result<void> Sharded::synchronize_model() {
+  TRY(ddp_.synchronize_model());
+  if (gathered_) gathered_->take_rows();
+  return {};
 }
 
 std::unique_ptr<Optimizer> Sharded::adapt(std::unique_ptr<Optimizer> optimizer) {
@@ -55,6 +67,7 @@ std::unique_ptr<Optimizer> Sharded::adapt(std::unique_ptr<Optimizer> optimizer) 
         "sharded: bytes of a rank's memory for one optimizer's parameters, without activations, buffers and "
         "accumulated gradients",
         {{"parameters", bytes.parameter_bytes},
+         {"gatheredParameters", bytes.gathered_bytes},
          {"gradients", bytes.gradient_bytes},
          {"optimizerState", bytes.state_bytes},
          {"buckets", bytes.bucket_bytes},
@@ -65,8 +78,10 @@ std::unique_ptr<Optimizer> Sharded::adapt(std::unique_ptr<Optimizer> optimizer) 
 
 ShardedMemory Sharded::memory(Optimizer& optimizer) const {
   ShardedSizes sizes{.parameter_bytes = parameter_bytes_,
+                     .untrained_bytes = untrained_bytes_,
                      .largest_bucket_bytes = gradients_.largest_bucket_bytes(),
-                     .keeps_gradients = keeps_gradients_};
+                     .keeps_gradients = keeps_gradients_,
+                     .shards_parameters = gathered_.has_value()};
   for (const ParameterShard& shard : shards()) sizes.own_bytes += static_cast<std::int64_t>(shard.rows.nbytes());
   for (const auto& [name, tensor] : optimizer.state()) sizes.state_bytes += static_cast<std::int64_t>(tensor.nbytes());
   return sharded_memory(sizes);
@@ -77,14 +92,71 @@ void Sharded::zero_gradients() {
   gradients_.zero();
 }
 
+void Sharded::begin_forward() {
+  ddp_.begin_forward();
+  begin_pass(Pass::forward);
+}
+
+void Sharded::end_forward() {
+  ddp_.end_forward();
+  end_pass();
+}
+
 void Sharded::begin_backward(bool is_last_batch) {
   ddp_.begin_backward(is_last_batch);
   gradients_.begin_backward(is_last_batch);
+  begin_pass(Pass::backward);
+}
+
+void Sharded::end_backward() {
+  end_pass();
+}
+
+void Sharded::begin_pass(Pass pass) {
+  if (!gathered_) return;
+  exceptions_before_pass_ = std::uncaught_exceptions();
+  gathered_->begin(pass);
+}
+
+void Sharded::end_pass() {
+  if (!gathered_) return;
+  // The other ranks learn of an exception of this rank when it has gone.
+  if (std::uncaught_exceptions() > exceptions_before_pass_) return gathered_->leave();
+  try {
+    if (auto ended = gathered_->end(); !ended) pass_error_ = ended.error();
+  } catch (...) {
+    own_failure_ = std::current_exception();
+  }
 }
 
 Result<void> Sharded::finish_gradients() {
+  if (own_failure_) std::rethrow_exception(own_failure_);
+  if (pass_error_) return tl::unexpected(*pass_error_);
+  if (gathered_) gathered_->drop();
   TRY(gradients_.finish());
   return ddp_.finish_gradients();
+}
+
+Result<void> Sharded::after_update() {
+  return gathered_ ? Result<void>{} : gradients_.gather();
+}
+
+Result<void> Sharded::read_parameters(const std::function<void()>& read) {
+  if (!gathered_) return GradientSync::read_parameters(read);
+  gathered_->begin(Pass::reading);
+  try {
+    read();
+  } catch (...) {
+    gathered_->leave();
+    throw;
+  }
+  TRY(gathered_->end());
+  gathered_->drop();  // The rows may change before the next use.
+  return {};
+}
+
+Result<void> Sharded::make_parameters_whole() {
+  return gathered_ ? gathered_->make_whole() : Result<void>{};
 }
 
 Result<torch::Tensor> Sharded::norm_over_ranks(const torch::Tensor& norm) {
@@ -113,7 +185,7 @@ Result<void> Sharded::reduce(const torch::Tensor& value, c10d::ReduceOp::RedOpTy
 }
 
 std::uint64_t Sharded::exchanged_bytes() const {
-  return ddp_.exchanged_bytes() + gradients_.exchanged_bytes();
+  return ddp_.exchanged_bytes() + gradients_.exchanged_bytes() + (gathered_ ? gathered_->exchanged_bytes() : 0);
 }
 
 }  // namespace trainyard::strategy

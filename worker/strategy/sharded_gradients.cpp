@@ -32,6 +32,11 @@ RowSize size_of(const std::string& name, const torch::Tensor& parameter) {
   return {.rows = rows, .row_bytes = static_cast<std::int64_t>(parameter.nbytes()) / rows};
 }
 
+/// A copy with equal strides.
+torch::Tensor own_copy_of(const torch::Tensor& rows) {
+  return torch::empty_strided(rows.sizes(), rows.strides(), rows.options()).copy_(rows);
+}
+
 }  // namespace
 
 ShardedGradients::ShardedGradients(const NamedTensors& parameters, c10::intrusive_ptr<c10d::ProcessGroup> process_group,
@@ -42,24 +47,29 @@ ShardedGradients::ShardedGradients(const NamedTensors& parameters, c10::intrusiv
     parameters_.push_back(parameter);
     sizes.push_back(size_of(name, parameter));
   }
-  const auto rows = cut_rows(sizes, process_group->getSize());
+  rows_ = cut_rows(sizes, process_group->getSize());
   const auto rank = static_cast<std::size_t>(process_group->getRank());
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
+    const torch::Tensor rows = rows_of(parameters_[index].detach(), rows_[index][rank]);
     shards_.push_back({.parameter = parameters_[index],
-                       .rows = rows_of(parameters_[index].detach(), rows[index][rank]),
-                       .row_begin = rows[index][rank].begin});
+                       .rows = options_.has_own_rows ? own_copy_of(rows) : rows,
+                       .row_begin = rows_[index][rank].begin});
   }
   bucket_of_.resize(parameters_.size());
   is_ready_.resize(parameters_.size());
   for (BucketIndices& indices : assign_buckets(parameters_, options_.limits)) {
-    std::vector<torch::Tensor> of_bucket;
+    std::vector<torch::Tensor> of_bucket, whole, own_rows;
     std::vector<std::vector<RowRange>> rows_of_bucket;
     for (const std::size_t index : indices) {
       bucket_of_[index] = buckets_.size();
       of_bucket.push_back(parameters_[index]);
-      rows_of_bucket.push_back(rows[index]);
+      whole.push_back(parameters_[index].detach());
+      own_rows.push_back(shards_[index].rows.detach());
+      rows_of_bucket.push_back(rows_[index]);
     }
     buckets_.push_back({.parameters = std::move(indices),
+                        .whole = std::move(whole),
+                        .own_rows = std::move(own_rows),
                         .exchange = {std::move(of_bucket), std::move(rows_of_bucket), process_group}});
   }
   hooks_.emplace(parameters_, [this](std::size_t parameter) { take_gradient(parameter); });
@@ -89,21 +99,35 @@ void ShardedGradients::take_gradient(std::size_t parameter) {
   is_ready_[parameter] = true;
   Bucket& bucket = buckets_[bucket_of_[parameter]];
   const bool is_full = ++bucket.ready_count == bucket.parameters.size();
-  if (is_full && !options_.sends_at_end) send_full_buckets();
+  if (is_full && !options_.sends_at_end && !options_.has_own_rows) send_full_buckets();
 }
 
 void ShardedGradients::send_full_buckets() {
-  for (; !has_failed() && next_bucket_ < buckets_.size(); ++next_bucket_) {
-    Bucket& bucket = buckets_[next_bucket_];
-    if (bucket.ready_count < bucket.parameters.size()) return;
+  send_up_to(full_buckets());
+}
+
+std::size_t ShardedGradients::full_buckets() const {
+  std::size_t count = next_bucket_;
+  while (count < buckets_.size() && buckets_[count].ready_count == buckets_[count].parameters.size()) ++count;
+  return count;
+}
+
+void ShardedGradients::send_up_to(std::size_t count) {
+  for (; !has_failed() && next_bucket_ < count; ++next_bucket_) {
     // A failure that was thrown through the backward pass would look like the model's.
     attempt([&]() -> Result<void> {
       TRY(complete());
-      work_ = bucket.exchange.begin_reduce(scale_);
+      work_ = buckets_[next_bucket_].exchange.begin_reduce(scale_);
       sent_bucket_ = next_bucket_;
       return {};
     });
   }
+}
+
+std::vector<BucketIndices> ShardedGradients::buckets() const {
+  std::vector<BucketIndices> found;
+  for (const Bucket& bucket : buckets_) found.push_back(bucket.parameters);
+  return found;
 }
 
 Result<void> ShardedGradients::complete() {
@@ -140,8 +164,8 @@ Result<void> ShardedGradients::finish() {
 Result<void> ShardedGradients::gather() {
   for (Bucket& bucket : buckets_) {
     attempt([&]() -> Result<void> {
-      TRY(options_.follow(bucket.exchange.begin_gather(), "the exchange of the parameters"));
-      bucket.exchange.finish_gather();
+      TRY(options_.follow(bucket.exchange.begin_gather(bucket.own_rows), "the exchange of the parameters"));
+      bucket.exchange.finish_gather(bucket.whole, /*sets_own_rows=*/false);
       return {};
     });
     TRY(kept_failure());

@@ -32,6 +32,8 @@ class ShardedGradients {
     WaitForWork follow;  ///< For the collectives of usual steps.
     /// All buckets are sent by finish(): see GradientBuckets::send_at_end().
     bool sends_at_end = false;
+    /// The rows of shards() have memory of their own, and send_up_to() and finish() send the buckets.
+    bool has_own_rows = false;
   };
 
   /// `parameters`: as for GradientBuckets. Throws InvalidJob for a parameter whose rows have gaps in memory.
@@ -48,8 +50,18 @@ class ShardedGradients {
   /// used the parameter. No parameter has a gradient any more. Errors and exceptions: those of
   /// GradientBuckets::finish().
   [[nodiscard]] Result<void> finish();
-  /// Gives all ranks the rows of all ranks. To be called after the rows were changed.
+  /// Gives all ranks the rows of all ranks. To be called after the rows were changed. Not with has_own_rows.
   [[nodiscard]] Result<void> gather();
+
+  /// With has_own_rows, while a backward pass runs: how many buckets, from the first on, are full or sent.
+  [[nodiscard]] std::size_t full_buckets() const;
+  /// Sends the first `count` buckets, but for those that are sent. All ranks ask for equal numbers, which no rank's
+  /// full_buckets() is below. finish() returns what fails.
+  void send_up_to(std::size_t count);
+  /// The indices of the parameters of each bucket.
+  [[nodiscard]] std::vector<BucketIndices> buckets() const;
+  /// The rows of each rank, by parameter.
+  [[nodiscard]] const std::vector<std::vector<RowRange>>& rows_of_ranks() const { return rows_; }
 
   [[nodiscard]] std::int64_t largest_bucket_bytes() const;
   [[nodiscard]] std::uint64_t exchanged_bytes() const;
@@ -57,6 +69,8 @@ class ShardedGradients {
  private:
   struct Bucket {
     BucketIndices parameters;
+    std::vector<torch::Tensor> whole;     // its parameters, without history
+    std::vector<torch::Tensor> own_rows;  // this rank's rows of them
     RowExchange exchange;
     std::size_t ready_count = 0;  // parameters that have their gradient in this step
   };
@@ -73,6 +87,7 @@ class ShardedGradients {
   std::vector<torch::Tensor> parameters_;
   Options options_;
   double scale_;
+  std::vector<std::vector<RowRange>> rows_;
   std::vector<ParameterShard> shards_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  // by parameter

@@ -1,0 +1,226 @@
+#include "worker/strategy/gathered_parameters.hpp"
+
+#include <fmt/format.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "include/trainyard/options.hpp"
+
+namespace trainyard::strategy {
+namespace {
+
+/// Throws InvalidJob unless each parameter has memory of its own.
+void check_memory(const NamedTensors& parameters) {
+  std::map<const void*, std::string> names;  // by memory
+  for (const auto& [name, parameter] : parameters) {
+    if (parameter.numel() == 0) continue;
+    const auto [known, is_new] = names.emplace(parameter.storage().unsafeGetStorageImpl(), name);
+    if (!is_new) {
+      throw InvalidJob{
+          fmt::format("training.strategy.shardParameters cannot free the parameter {}, which is in the memory of the "
+                      "parameter {}: register one tensor under both names, or give each its own memory",
+                      name, known->second)};
+    }
+    if (parameter.storage().nbytes() != parameter.nbytes()) {
+      throw InvalidJob{fmt::format(
+          "training.strategy.shardParameters cannot free the parameter {}, which is {} bytes in a memory of "
+          "{}: register a clone() of it",
+          name, parameter.nbytes(), parameter.storage().nbytes())};
+    }
+  }
+}
+
+}  // namespace
+
+GatheredParameters::GatheredParameters(const NamedTensors& parameters, ShardedGradients& gradients,
+                                       const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
+                                       checkpoint::Communicator& communicator, WaitForWork follow)
+    : gradients_{gradients}, communicator_{communicator}, follow_{std::move(follow)}, bucket_of_(parameters.size()) {
+  check_memory(parameters);
+  MemoryProvider& provider = *this;
+  for (const auto& [name, parameter] : parameters) {
+    memory_.push_back(parameter.numel() == 0 ? nullptr
+                                             : std::make_unique<MemoryOnDemand>(parameter, provider, memory_.size()));
+  }
+  for (const BucketIndices& indices : gradients.buckets()) {
+    std::vector<torch::Tensor> rows, whole;
+    std::vector<std::vector<RowRange>> rows_of_ranks;
+    std::vector<MemoryOnDemand*> memory;
+    for (const std::size_t index : indices) {
+      bucket_of_[index] = buckets_.size();
+      rows.push_back(gradients.shards()[index].rows.detach());
+      whole.push_back(parameters[index].second.variable_data());
+      rows_of_ranks.push_back(gradients.rows_of_ranks()[index]);
+      if (memory_[index]) memory.push_back(memory_[index].get());
+    }
+    RowExchange exchange{whole, std::move(rows_of_ranks), process_group};
+    buckets_.push_back({.rows = std::move(rows),
+                        .whole = std::move(whole),
+                        .memory = std::move(memory),
+                        .parameter = parameters[indices.front()].first,
+                        .exchange = std::move(exchange)});
+  }
+}
+
+GatheredParameters::~GatheredParameters() {
+  leave();
+}
+
+void GatheredParameters::begin(Pass pass) {
+  pass_ = pass;
+  is_open_ = true;
+  set_operators_ask(true);
+}
+
+void GatheredParameters::leave() {
+  if (std::exchange(is_open_, false)) set_operators_ask(false);
+}
+
+Result<void> GatheredParameters::end() {
+  leave();
+  try {
+    if (failure_) return tl::unexpected(*failure_);
+    const torch::NoGradGuard no_grad;
+    while (!make_round({.has_ended = true, .full_gradients = gradients_.full_buckets(), .buckets = {}})) {
+    }
+  } catch (const ExchangeFailed& failed) {
+    return tl::unexpected(failed.error());
+  }
+  return {};
+}
+
+void GatheredParameters::drop() {
+  for (Bucket& bucket : buckets_) drop(bucket);
+  last_buckets_.clear();
+}
+
+void GatheredParameters::take_rows() {
+  const torch::NoGradGuard no_grad;
+  for (std::size_t index = 0; index < bucket_of_.size(); ++index) {
+    const ParameterShard& shard = gradients_.shards()[index];
+    const auto rank = static_cast<std::size_t>(communicator_.rank());
+    shard.rows.detach().copy_(rows_of(shard.parameter.detach(), gradients_.rows_of_ranks()[index][rank]));
+  }
+  drop();
+}
+
+Result<void> GatheredParameters::make_whole() {
+  try {
+    const torch::NoGradGuard no_grad;
+    for (Bucket& bucket : buckets_) {
+      if (bucket.is_there) continue;
+      begin_gather(bucket);
+      finish_gather(bucket);
+    }
+  } catch (const ExchangeFailed& failed) {
+    return tl::unexpected(failed.error());
+  }
+  return {};
+}
+
+void GatheredParameters::provide(const std::vector<std::size_t>& places) {
+  const torch::NoGradGuard no_grad;
+  Wish wish{.has_ended = false, .full_gradients = gradients_.full_buckets(), .buckets = {}};
+  for (const std::size_t place : places) {
+    const std::size_t bucket = bucket_of_[place];
+    if (std::ranges::find(wish.buckets, bucket) == wish.buckets.end()) wish.buckets.push_back(bucket);
+  }
+  static_cast<void>(make_round(wish));
+}
+
+bool GatheredParameters::make_round(const Wish& wish) {
+  if (failure_) throw ExchangeFailed{*failure_};
+  try {
+    const Agreed agreed = agree(wish);
+    for (std::size_t index = 0; index < buckets_.size(); ++index) {
+      const bool is_kept = agreed.buckets.contains(index) || last_buckets_.contains(index);
+      if (!is_kept && index != early_) drop(buckets_[index]);
+    }
+    finish_early_gather();
+    for (const std::size_t index : agreed.buckets) {
+      if (buckets_[index].is_there) continue;
+      begin_gather(buckets_[index]);
+      finish_gather(buckets_[index]);
+    }
+    gradients_.send_up_to(agreed.full_gradients);
+    if (!agreed.buckets.empty()) {
+      for (const std::size_t index : agreed.buckets) {
+        if (last_buckets_.contains(index)) continue;
+        next_[{pass_, last_buckets_}] = index;
+        break;
+      }
+      last_buckets_ = agreed.buckets;
+      gather_early();
+    }
+    return agreed.have_all_ended;
+  } catch (const ExchangeFailed& failed) {
+    failure_ = failed.error();
+    throw;
+  }
+}
+
+/// All ranks come to the same.
+GatheredParameters::Agreed GatheredParameters::agree(const Wish& wish) {
+  const std::string mine = nlohmann::json{wish.has_ended, wish.full_gradients, wish.buckets}.dump();
+  const auto texts = communicator_.all_gather(mine);
+  if (!texts) {
+    const std::string what = wish.buckets.empty() ? "for the other ranks to end their pass"
+                                                  : fmt::format("for the parameters of the bucket of {}",
+                                                                buckets_[wish.buckets.front()].parameter);
+    throw ExchangeFailed{{.kind = texts.error().kind,
+                          .message = fmt::format("the ranks' round {}: {}", what, texts.error().message),
+                          .retry_after = {}}};
+  }
+  Agreed agreed{.full_gradients = std::numeric_limits<std::size_t>::max()};
+  for (const std::string& text : *texts) {
+    const auto of_rank = nlohmann::json::parse(text);
+    agreed.have_all_ended = agreed.have_all_ended && of_rank.at(0).get<bool>();
+    agreed.full_gradients = std::min(agreed.full_gradients, of_rank.at(1).get<std::size_t>());
+    for (const auto& bucket : of_rank.at(2)) agreed.buckets.insert(bucket.get<std::size_t>());
+  }
+  return agreed;
+}
+
+void GatheredParameters::begin_gather(Bucket& bucket) {
+  work_ = bucket.exchange.begin_gather(bucket.rows);
+}
+
+void GatheredParameters::finish_gather(Bucket& bucket) {
+  if (auto done = follow_(work_, "the gathering of parameters"); !done) throw ExchangeFailed{done.error()};
+  work_.reset();
+  bucket.exchange.free_sent();
+  for (MemoryOnDemand* const memory : bucket.memory) memory->give();
+  bucket.exchange.finish_gather(bucket.whole, /*sets_own_rows=*/true);
+  bucket.is_there = true;
+}
+
+void GatheredParameters::finish_early_gather() {
+  if (!early_) return;
+  finish_gather(buckets_[*std::exchange(early_, std::nullopt)]);
+}
+
+/// Begins to gather the bucket that came next in the last pass of this kind.
+void GatheredParameters::gather_early() {
+  const auto next = next_.find({pass_, last_buckets_});
+  if (next == next_.end() || buckets_[next->second].is_there) return;
+  begin_gather(buckets_[next->second]);
+  early_ = next->second;
+}
+
+void GatheredParameters::drop(Bucket& bucket) {
+  for (MemoryOnDemand* const memory : bucket.memory) memory->take_away();
+  bucket.is_there = false;
+}
+
+std::uint64_t GatheredParameters::exchanged_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Bucket& bucket : buckets_) bytes += bucket.exchange.exchanged_bytes();
+  return bytes;
+}
+
+}  // namespace trainyard::strategy
