@@ -96,6 +96,7 @@ void read_strategy(FieldReader& fields, StrategySpec& strategy) {
   read_bagua(fields, strategy);
   fields.read("broadcastBuffers", strategy.broadcast_buffers);
   fields.read("syncBatchNorm", strategy.sync_batch_norm);
+  fields.read("shardParameters", strategy.shard_parameters);
   fields.read("timeline", strategy.timeline);
   fields.read_object("checkParametersEvery", [&](FieldReader& every) {
     every.require("steps");
@@ -110,6 +111,7 @@ json to_json(const StrategySpec& strategy) {
     object["gradientCompression"] = text_of(strategy.gradient_compression, compression_names);
   if (!strategy.broadcast_buffers) object["broadcastBuffers"] = false;
   if (strategy.sync_batch_norm) object["syncBatchNorm"] = true;
+  if (strategy.shard_parameters) object["shardParameters"] = true;
   if (strategy.bucket_mib) object["bucketMiB"] = *strategy.bucket_mib;
   if (strategy.name == StrategyName::horovod) {
     if (!strategy.autotune) object["fusionThresholdMiB"] = strategy.fusion_threshold_mib;

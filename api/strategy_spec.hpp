@@ -71,6 +71,7 @@ struct StrategySpec {
   std::int64_t async_warmup_steps = 0;      ///< async only: steps that exchange gradients.
   bool broadcast_buffers = true;
   bool sync_batch_norm = false;
+  bool shard_parameters = false;                       ///< sharded only: parameters are in parts too.
   bool timeline = false;                               ///< Each rank stores the times of its exchanges.
   std::optional<std::int64_t> check_parameters_every;  ///< Steps. Absent: at a resume and at the end only.
   bool operator==(const StrategySpec&) const = default;

@@ -126,6 +126,8 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
        }},
       {R"({"strategy": {"name": "sharded", "bucketMiB": 8}})",
        [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::sharded, .bucket_mib = 8}; }},
+      {R"({"strategy": {"name": "sharded", "shardParameters": true}})",
+       [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::sharded, .shard_parameters = true}; }},
       {R"({"strategy": {"name": "single"}})",
        [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::single}; }},
       {R"({"strategy": {"gradientCompression": "bf16"}})",

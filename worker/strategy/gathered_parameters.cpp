@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
 
 #include "include/trainyard/options.hpp"
@@ -44,6 +45,7 @@ GatheredParameters::GatheredParameters(const NamedTensors& parameters, ShardedGr
   check_memory(parameters);
   MemoryProvider& provider = *this;
   for (const auto& [name, parameter] : parameters) {
+    names_.push_back(name);
     memory_.push_back(parameter.numel() == 0 ? nullptr
                                              : std::make_unique<MemoryOnDemand>(parameter, provider, memory_.size()));
   }
@@ -62,23 +64,20 @@ GatheredParameters::GatheredParameters(const NamedTensors& parameters, ShardedGr
     buckets_.push_back({.rows = std::move(rows),
                         .whole = std::move(whole),
                         .memory = std::move(memory),
-                        .parameter = parameters[indices.front()].first,
+                        .parameter = names_[indices.front()],
                         .exchange = std::move(exchange)});
   }
 }
 
-GatheredParameters::~GatheredParameters() {
-  leave();
-}
+GatheredParameters::~GatheredParameters() = default;
 
 void GatheredParameters::begin(Pass pass) {
   pass_ = pass;
   is_open_ = true;
-  set_operators_ask(true);
 }
 
 void GatheredParameters::leave() {
-  if (std::exchange(is_open_, false)) set_operators_ask(false);
+  is_open_ = false;
 }
 
 Result<void> GatheredParameters::end() {
@@ -86,6 +85,7 @@ Result<void> GatheredParameters::end() {
   try {
     if (failure_) return tl::unexpected(*failure_);
     const torch::NoGradGuard no_grad;
+    const NoOperatorAsks none_asks;
     while (!make_round({.has_ended = true, .full_gradients = gradients_.full_buckets(), .buckets = {}})) {
     }
   } catch (const ExchangeFailed& failed) {
@@ -112,6 +112,7 @@ void GatheredParameters::take_rows() {
 Result<void> GatheredParameters::make_whole() {
   try {
     const torch::NoGradGuard no_grad;
+    const NoOperatorAsks none_asks;
     for (Bucket& bucket : buckets_) {
       if (bucket.is_there) continue;
       begin_gather(bucket);
@@ -124,6 +125,12 @@ Result<void> GatheredParameters::make_whole() {
 }
 
 void GatheredParameters::provide(const std::vector<std::size_t>& places) {
+  if (!is_open_) {
+    throw std::runtime_error{fmt::format(
+        "the parameter {} was used outside of a training step and a validation, where no rank has it whole, "
+        "because the job has training.strategy.shardParameters: use it in a step, or leave the field out",
+        names_[places.front()])};
+  }
   const torch::NoGradGuard no_grad;
   Wish wish{.has_ended = false, .full_gradients = gradients_.full_buckets(), .buckets = {}};
   for (const std::size_t place : places) {

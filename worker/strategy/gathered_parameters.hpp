@@ -41,7 +41,8 @@ enum class Pass {
 class GatheredParameters final : private MemoryProvider {
  public:
   /// `gradients` is made with has_own_rows, and outlives the object, as `communicator` does. All parameters are whole
-  /// until drop(). Throws InvalidJob for parameters that share memory.
+  /// until drop(). From then on an operator of this thread that uses one outside of a pass throws. Throws InvalidJob
+  /// for parameters that share memory.
   GatheredParameters(const NamedTensors& parameters, ShardedGradients& gradients,
                      const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
                      checkpoint::Communicator& communicator, WaitForWork follow);
@@ -103,6 +104,8 @@ class GatheredParameters final : private MemoryProvider {
   std::vector<std::unique_ptr<MemoryOnDemand>> memory_;  // by parameter
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  // by parameter
+  std::vector<std::string> names_;      // by parameter
+  OperatorsAsk operators_ask_;
   Pass pass_ = Pass::forward;
   bool is_open_ = false;
   std::set<std::size_t> last_buckets_;                                  // of the last round that had any

@@ -2,7 +2,6 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/Allocator.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -57,9 +56,11 @@ namespace {
 // Torch leaves this key to whoever wants to see each operator before autograd and autocast do.
 constexpr auto asking_key = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
+thread_local int asking_count = 0;  // the OperatorsAsk of the thread
+
 void ask_and_call(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   // The kernel's own operators use what is provided for this one.
-  const c10::impl::ExcludeDispatchKeyGuard no_nested_asking{asking_key};
+  const NoOperatorAsks none_nested;
   OperatorCall call;
   for (const c10::IValue& argument : torch::jit::last(*stack, operation.schema().arguments().size()))
     call.add(argument);
@@ -116,8 +117,14 @@ c10::DataPtr MemoryOnDemand::set(void* data) {
   return storage_.set_data_ptr({data, new OperatorCall::Context{slot_}, &OperatorCall::release, storage_.device()});
 }
 
-void set_operators_ask(bool is_on) {
-  c10::impl::tls_set_dispatch_key_included(asking_key, is_on);
+OperatorsAsk::OperatorsAsk() {
+  if (asking_count++ == 0) c10::impl::tls_set_dispatch_key_included(asking_key, true);
 }
+
+OperatorsAsk::~OperatorsAsk() {
+  if (--asking_count == 0) c10::impl::tls_set_dispatch_key_included(asking_key, false);
+}
+
+NoOperatorAsks::NoOperatorAsks() : guard_{asking_key} {}
 
 }  // namespace trainyard::strategy

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/types.h>
 
 #include <cstddef>
@@ -18,7 +19,7 @@ class MemoryProvider {
 };
 
 /// The memory of a tensor, which can be taken away and given back. The tensor, its views and what autograd has saved of
-/// them stay valid meanwhile; to read them without memory is an error of torch, that their data is not allocated.
+/// them stay valid meanwhile. They must not be read without memory.
 class MemoryOnDemand {
  public:
   /// `tensor` has memory of its own, from its storage's begin to its end. `provider` knows the tensor by `place`, and
@@ -44,9 +45,24 @@ class MemoryOnDemand {
   std::shared_ptr<Slot> slot_;
 };
 
-/// While asking is on, each operator that the calling thread calls first gets memory from the MemoryProvider of its
-/// arguments, and so do those of the backward passes that the thread begins, on whatever thread they run. A function
+/// While it lives, each operator that its thread calls asks the MemoryProvider of its arguments, if one of these has no
+/// memory. So do the operators of the backward passes that the thread begins, on whatever thread they run. A function
 /// that reads memory by address and is no operator of torch does not ask.
-void set_operators_ask(bool is_on);
+class OperatorsAsk {
+ public:
+  OperatorsAsk();
+  ~OperatorsAsk();
+  OperatorsAsk(const OperatorsAsk&) = delete;
+  OperatorsAsk& operator=(const OperatorsAsk&) = delete;
+};
+
+/// While it lives, the operators of its thread do not ask: those that only make views of tensors without memory.
+class NoOperatorAsks {
+ public:
+  NoOperatorAsks();
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard guard_;
+};
 
 }  // namespace trainyard::strategy

@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "common/logging.hpp"
@@ -132,7 +133,11 @@ void Sharded::end_pass() {
 Result<void> Sharded::finish_gradients() {
   if (own_failure_) std::rethrow_exception(own_failure_);
   if (pass_error_) return tl::unexpected(*pass_error_);
-  if (gathered_) gathered_->drop();
+  std::optional<NoOperatorAsks> none_asks;
+  if (gathered_) {
+    gathered_->drop();
+    none_asks.emplace();
+  }
   TRY(gradients_.finish());
   return ddp_.finish_gradients();
 }

@@ -202,9 +202,10 @@ std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedT
                                         ddp_options(spec, std::move(follow), timeline));
   }
   if (spec.name == api::StrategyName::sharded) {
+    DdpOptions options = ddp_options(spec, std::move(follow), nullptr);
+    options.shards_parameters = spec.shard_parameters;
     return std::make_unique<Sharded>(std::move(parameters), std::move(buffers), group.process_group,
-                                     *group.communicator, std::move(wait),
-                                     ddp_options(spec, std::move(follow), nullptr));
+                                     *group.communicator, std::move(wait), options);
   }
   DdpOptions options = ddp_options(spec, std::move(follow), timeline);
   if (group.pods) {

@@ -4,6 +4,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <utility>
+
 #include "worker/train/tensor_groups.hpp"
 
 namespace trainyard::train {
@@ -16,7 +18,8 @@ torch::Tensor widened(const torch::Tensor& parameter) {
 
 }  // namespace
 
-Ema::Ema(const NamedTensors& parameters, double decay) : decay_{decay} {
+Ema::Ema(const NamedTensors& parameters, double decay, std::map<std::string, checkpoint::Shard> shards)
+    : decay_{decay}, shards_{std::move(shards)} {
   for (const auto& [name, parameter] : parameters) {
     if (!parameter.is_floating_point()) continue;
     names_.push_back(name);
@@ -66,6 +69,10 @@ std::vector<checkpoint::Entry> Ema::entries() const {
                        .placement = checkpoint::Placement::replicated,
                        .tensor = tensor,
                        .is_steady = true});
+    if (const auto shard = shards_.find(name); shard != shards_.end()) {
+      entries.back().placement = checkpoint::Placement::sharded;
+      entries.back().shard = shard->second;
+    }
   }
   return entries;
 }
@@ -73,6 +80,21 @@ std::vector<checkpoint::Entry> Ema::entries() const {
 void Ema::set_parameters(const std::vector<torch::Tensor>& values) {
   const torch::NoGradGuard no_grad;
   for (std::size_t index = 0; index < values.size(); ++index) parameters_[index].copy_(values[index]);
+}
+
+std::optional<Ema> make_ema(const std::optional<api::EmaSpec>& spec, const Module& module,
+                            const std::vector<OptimizerTurn>& turns) {
+  if (!spec) return std::nullopt;
+  NamedTensors kept = named_parameters(module);
+  const auto rows = rows_of_parameters(turns);
+  std::map<std::string, checkpoint::Shard> shards;
+  for (auto& [name, tensor] : kept) {
+    const auto found = rows.find(name);
+    if (found == rows.end()) continue;
+    tensor = found->second.tensor;
+    shards[name] = found->second.shard;
+  }
+  return std::optional<Ema>{std::in_place, kept, spec->decay, std::move(shards)};
 }
 
 }  // namespace trainyard::train

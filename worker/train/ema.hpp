@@ -3,10 +3,16 @@
 #include <torch/types.h>
 
 #include <functional>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "api/training_spec.hpp"
+#include "include/trainyard/module.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/train/named_tensors.hpp"
+#include "worker/train/optimizer_turns.hpp"
 
 namespace trainyard::train {
 
@@ -14,8 +20,9 @@ namespace trainyard::train {
 /// average + (1 - decay) * parameter after each step. Used from the training thread.
 class Ema {
  public:
-  /// Keeps those of `parameters` that are floating-point.
-  Ema(const NamedTensors& parameters, double decay);
+  /// Keeps those of `parameters` that are floating-point. `shards`: the places of those which are rows of a parameter,
+  /// by the parameter's name.
+  Ema(const NamedTensors& parameters, double decay, std::map<std::string, checkpoint::Shard> shards = {});
 
   /// Makes the average equal to the parameters.
   void reset();
@@ -33,9 +40,14 @@ class Ema {
   void set_parameters(const std::vector<torch::Tensor>& values);
 
   double decay_;
+  std::map<std::string, checkpoint::Shard> shards_;
   std::vector<std::string> names_;
   std::vector<torch::Tensor> parameters_;  // without history, like the next one
   std::vector<torch::Tensor> averages_;
 };
+
+/// The average that a job asks for, of what this rank keeps of the parameters of `module`.
+[[nodiscard]] std::optional<Ema> make_ema(const std::optional<api::EmaSpec>& spec, const Module& module,
+                                          const std::vector<OptimizerTurn>& turns);
 
 }  // namespace trainyard::train

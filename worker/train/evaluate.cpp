@@ -67,13 +67,15 @@ Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Data
                               {.threads = options.loader_threads, .device = options.device}};
     for (std::int64_t round = 0; round < round_count; ++round) {
       rounds.begin();
-      if (round * options.batch_size < mine.size(0)) {
+      const bool has_samples = round * options.batch_size < mine.size(0);
+      TRY(rounds.run_step([&] {
+        if (!has_samples) return;
         const Batch batch = batches.next();
         metrics.set_batch_size(batch.size());
         const Autocast autocast{options.format, options.device};
         const Batch own = converted(batch, options.format);
         options.step ? options.step(own, round) : module.validation_step(own, round);
-      }
+      }));
       const auto goes_on = TRY(rounds.finish());
       if (!goes_on) return std::nullopt;
     }

@@ -21,6 +21,11 @@ namespace trainyard::train {
 struct EvaluationRounds {
   std::function<void()> begin;
   std::function<Result<bool>()> finish;  ///< True: go on. Equal on all ranks.
+  /// Calls the step, in each round. A rank without samples has a step that does nothing.
+  std::function<Result<void>(const std::function<void()>& step)> run_step = [](const std::function<void()>& step) {
+    step();
+    return Result<void>{};
+  };
   std::function<Result<void>()> before_reading = [] {
     return Result<void>{};
   };  ///< Called after the rounds, before values are read from the device.

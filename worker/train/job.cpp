@@ -52,6 +52,19 @@ Result<void> check_own_parameters(const Job& job) {
   return {};
 }
 
+/// As above. Parameters in parts cannot be trained so, or not without a deadlock.
+Result<void> check_shard_parameters(const Job& job) {
+  const api::StrategySpec& strategy = job.training.strategy;
+  if (!strategy.shard_parameters) return {};
+  std::string_view why;
+  if (strategy.name != api::StrategyName::sharded) why = "is only for name sharded";
+  if (strategy.sync_batch_norm) why = "is not for syncBatchNorm";
+  if (strategy.check_parameters_every) why = "is not for checkParametersEvery";
+  if (why.empty()) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("{}: training.strategy.shardParameters {}: leave one of them out", contract::env_spec, why));
+}
+
 }  // namespace
 
 Result<Job> read_job(const rank::Environment& environment) {
@@ -101,6 +114,7 @@ Result<Job> read_job(const rank::Environment& environment) {
     }
   }
   TRY(check_own_parameters(job));
+  TRY(check_shard_parameters(job));
   job.cache_folder = environment("TRAINYARD_DATA_CACHE")
                          .value_or((std::filesystem::temp_directory_path() / "trainyard-data").string());
   job.sample_record_file = environment("TRAINYARD_RECORD_SAMPLES");

@@ -111,8 +111,15 @@ torch::Tensor OptimizationStep::run_turn(Turn& turn, const Batch& batch, std::in
     turn.loss = of_step.index == 0 ? part.detach() : turn.loss + part.detach();
     if (of_step.is_last()) turn.losses->begin(turn.loss);
   }
-  turn.of.gradients->begin_backward(of_step.is_last());
-  const torch::Tensor scaled = turn.scaler ? turn.scaler->scale(part) : part;
+  run_backward(turn, part, of_step);
+  if (!turn.of.name.empty()) log(turn, "loss", loss, {.on_epoch = true});
+  parts_.timer.end(observe::StepPart::backward);
+  return loss.detach();
+}
+
+void OptimizationStep::run_backward(Turn& turn, const torch::Tensor& loss, BatchOfStep of_step) {
+  const strategy::BackwardScope scope{*turn.of.gradients, of_step.is_last()};
+  const torch::Tensor scaled = turn.scaler ? turn.scaler->scale(loss) : loss;
   if (turn.of.name.empty()) {
     scaled.backward();
   } else {
@@ -121,10 +128,7 @@ torch::Tensor OptimizationStep::run_turn(Turn& turn, const Batch& batch, std::in
                 "' needs a gradient in its own turn: freeze only what other optimizers train");
     // Parameters of other optimizers get no gradient, and the pass skips the work that only those would need.
     scaled.backward(/*gradient=*/{}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, trained);
-    log(turn, "loss", loss, {.on_epoch = true});
   }
-  parts_.timer.end(observe::StepPart::backward);
-  return loss.detach();
 }
 
 torch::Tensor OptimizationStep::forward(const Turn& turn, const Batch& batch, std::int64_t batch_index) {

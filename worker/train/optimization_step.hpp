@@ -98,6 +98,7 @@ class OptimizationStep {
   };
 
   [[nodiscard]] torch::Tensor run_turn(Turn& turn, const Batch& batch, std::int64_t batch_index, BatchOfStep of_step);
+  void run_backward(Turn& turn, const torch::Tensor& loss, BatchOfStep of_step);
   [[nodiscard]] torch::Tensor forward(const Turn& turn, const Batch& batch, std::int64_t batch_index);
   [[nodiscard]] Result<void> finish_gradients(Turn& turn);
   [[nodiscard]] Result<void> update(Turn& turn);

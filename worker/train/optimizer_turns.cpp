@@ -70,6 +70,12 @@ class ParameterOwners {
   std::vector<std::string> owners_;  // by parameter; empty: none
 };
 
+checkpoint::Shard place_of(const ParameterShard& shard) {
+  const bool is_scalar = shard.parameter.dim() == 0;
+  return {
+      .row_begin = shard.row_begin, .row_count = is_scalar ? 1 : shard.parameter.size(0), .is_of_scalar = is_scalar};
+}
+
 std::vector<OptimizerTurn> turns_of(const Module& module, std::vector<NamedOptimizer> optimizers) {
   ParameterOwners owners{module};
   std::set<std::string> names;
@@ -108,6 +114,13 @@ std::vector<OptimizerTurn> open_turns(Module& module, const api::OptimizerSpec& 
   for (OptimizerTurn& turn : turns) {
     const bool is_last = &turn == &turns.back();
     turn.gradients = make_gradient_sync(turn.parameters, is_last ? named_buffers(module) : NamedTensors{});
+    // One turn's passes use the parameters of others, whose ranks would take part in rounds of their own.
+    if (turns.size() > 1 && turn.gradients->has_parameters_in_parts()) {
+      throw InvalidJob{
+          "training.strategy.shardParameters is for a model with one optimizer, and this model configures several: "
+          "leave "
+          "it out"};
+    }
     turn.optimizer = turn.gradients->adapt(std::move(turn.optimizer));
   }
   return turns;
@@ -129,14 +142,54 @@ std::map<std::string, checkpoint::Shard> optimizer_shards(const std::vector<Opti
     for (const auto& [name, tensor] : turn.optimizer->state()) {
       const auto index = turn.optimizer->shard_of(name);
       if (!index) continue;
-      const ParameterShard& shard = of_turn.at(*index);
-      const bool is_scalar = shard.parameter.dim() == 0;
-      shards[name_in_turn(turn.name, ".", name)] = {.row_begin = shard.row_begin,
-                                                    .row_count = is_scalar ? 1 : shard.parameter.size(0),
-                                                    .is_of_scalar = is_scalar};
+      shards[name_in_turn(turn.name, ".", name)] = place_of(of_turn.at(*index));
     }
   }
   return shards;
+}
+
+std::map<std::string, ParameterRows> rows_of_parameters(const std::vector<OptimizerTurn>& turns) {
+  std::map<std::string, ParameterRows> rows;
+  for (const OptimizerTurn& turn : turns) {
+    if (!turn.gradients->has_parameters_in_parts()) continue;
+    for (const ParameterShard& shard : turn.gradients->shards()) {
+      const auto named = std::ranges::find_if(
+          turn.parameters, [&](const auto& parameter) { return parameter.second.is_same(shard.parameter); });
+      rows[named->first] = {.tensor = shard.rows, .shard = place_of(shard)};
+    }
+  }
+  return rows;
+}
+
+checkpoint::State with_rows_of_parameters(checkpoint::State state, const std::vector<OptimizerTurn>& turns) {
+  for (auto& [name, rows] : rows_of_parameters(turns)) {
+    const std::string entry_name = fmt::format("{}{}", checkpoint::model_prefix, name);
+    const auto entry = std::ranges::find(state.entries, entry_name, &checkpoint::Entry::name);
+    entry->placement = checkpoint::Placement::sharded;
+    entry->tensor = rows.tensor.detach();
+    entry->shard = rows.shard;
+  }
+  return state;
+}
+
+Result<void> read_parameters(const std::vector<OptimizerTurn>& turns, const std::function<void()>& read) {
+  std::function<Result<void>(std::size_t)> read_with = [&](std::size_t first) -> Result<void> {
+    if (first == turns.size()) {
+      read();
+      return {};
+    }
+    Result<void> within;
+    TRY(turns[first].gradients->read_parameters([&] { within = read_with(first + 1); }));
+    return within;
+  };
+  return read_with(0);
+}
+
+Result<void> make_parameters_whole(const std::vector<OptimizerTurn>& turns) {
+  for (const OptimizerTurn& turn : turns) {
+    TRY(turn.gradients->make_parameters_whole());
+  }
+  return {};
 }
 
 bool keep_parameters_equal(const std::vector<OptimizerTurn>& turns) {

@@ -40,6 +40,22 @@ using MakeGradientSync =
 /// The rows that tensors of optimizer_state() hold, by the tensor's name: those that each rank has a part of.
 [[nodiscard]] std::map<std::string, checkpoint::Shard> optimizer_shards(const std::vector<OptimizerTurn>& turns);
 
+/// The rows that this rank keeps of parameters which are in parts, as tensors and as their places, by the parameter's
+/// name.
+struct ParameterRows {
+  torch::Tensor tensor;
+  checkpoint::Shard shard;
+};
+[[nodiscard]] std::map<std::string, ParameterRows> rows_of_parameters(const std::vector<OptimizerTurn>& turns);
+/// `state` with these rows in place of the model's parameters.
+[[nodiscard]] checkpoint::State with_rows_of_parameters(checkpoint::State state,
+                                                        const std::vector<OptimizerTurn>& turns);
+
+/// GradientSync::read_parameters() of all turns.
+[[nodiscard]] Result<void> read_parameters(const std::vector<OptimizerTurn>& turns, const std::function<void()>& read);
+/// GradientSync::make_parameters_whole() of all turns.
+[[nodiscard]] Result<void> make_parameters_whole(const std::vector<OptimizerTurn>& turns);
+
 /// GradientSync::keeps_parameters_equal() of all turns.
 [[nodiscard]] bool keep_parameters_equal(const std::vector<OptimizerTurn>& turns);
 /// GradientSync::keeps_optimizer_equal() of all turns.

@@ -35,11 +35,6 @@ strategy::WaitForWork follow_or_wait(const TrainerParts& parts) {
   };
 }
 
-std::optional<Ema> make_ema(const TrainerParts& parts) {
-  if (!parts.training.ema) return std::nullopt;
-  return std::optional<Ema>{std::in_place, named_parameters(parts.module), parts.training.ema->decay};
-}
-
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
@@ -70,11 +65,12 @@ Trainer::Trainer(TrainerParts parts)
                  },
              .device = parts_.device}},
       random_{parts_.device},
-      state_{make_state(
-          parts_.module, optimizer_state(parts_.turns), random_,
-          {.parameters = keep_parameters_equal(parts_.turns), .optimizer = keep_optimizers_equal(parts_.turns)},
-          optimizer_shards(parts_.turns))},
-      ema_{make_ema(parts_)},
+      state_{with_rows_of_parameters(make_state(parts_.module, optimizer_state(parts_.turns), random_,
+                                                {.parameters = keep_parameters_equal(parts_.turns),
+                                                 .optimizer = keep_optimizers_equal(parts_.turns)},
+                                                optimizer_shards(parts_.turns)),
+                                     parts_.turns)},
+      ema_{make_ema(parts_.training.ema, parts_.module, parts_.turns)},
       callbacks_{parts_.module},
       validation_{{.training = parts_.training,
                    .module = parts_.module,
@@ -202,9 +198,10 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
     if (is_rank0()) logging::info("training.model.weights is not read: a checkpoint goes before it", {{"uri", uri}});
     return {};
   }
+  if (auto done = make_parameters_whole(parts_.turns); !done) return lost(Stage::step, done.error());
   const auto loaded =
-      load_initial_weights({.uri = uri, .sha256 = model.weights_sha256, .s3 = parts_.weights_s3}, parts_.module, state_,
-                           *parts_.group.communicator, parts_.start_patience, parts_.clock);
+      load_initial_weights({.uri = uri, .sha256 = model.weights_sha256, .s3 = parts_.weights_s3}, parts_.module,
+                           model_state(parts_.module), *parts_.group.communicator, parts_.start_patience, parts_.clock);
   if (!loaded) return lost(loaded.error().kind == ErrorKind::cancelled ? Stage::step : Stage::data, loaded.error());
   if (auto done = synchronize_model(parts_.turns); !done) return lost(Stage::step, done.error());
   return {};
@@ -401,6 +398,7 @@ EvaluationRounds Trainer::evaluation_rounds() {
             TRY(end_queued_step());
             return !flags.is_stop_asked;
           },
+          .run_step = [this](const auto& step) { return read_parameters(parts_.turns, step); },
           .before_reading = [this]() -> Result<void> {
             return parts_.in_flight != nullptr ? parts_.in_flight->finish() : Result<void>{};
           }};

@@ -104,7 +104,10 @@ class Trainer final : private SavedTraining {
     if (const auto settled = settle(); !settled) return tl::unexpected(settled.error());
     const NamedTensors parameters = named_parameters(parts_.module);
     if (!keep_parameters_equal(parts_.turns)) return strategy::checksum(parameters);
-    const auto checksum = strategy::agree_on_values(parameters, *parts_.group.communicator);
+    Result<std::uint64_t> checksum;
+    const auto read = read_parameters(
+        parts_.turns, [&] { checksum = strategy::agree_on_values(parameters, *parts_.group.communicator); });
+    if (!read) return lost(Stage::step, read.error());
     if (!checksum) return lost(Stage::step, checksum.error());
     return *checksum;
   }

@@ -67,5 +67,20 @@ TEST(ShardedMemory, IsThatOfTheRowsOfTheParametersAndOfThreeBuckets) {
   EXPECT_EQ(sharded_memory(kept).bucket_bytes, 1120);
 }
 
+TEST(ShardedMemory, OfParametersInPartsIsThatOfTheRowsAndOfSevenBuckets) {
+  const ShardedSizes sizes{.parameter_bytes = 1000,
+                           .untrained_bytes = 100,
+                           .own_bytes = 225,
+                           .state_bytes = 450,
+                           .largest_bucket_bytes = 60,
+                           .shards_parameters = true};
+  EXPECT_EQ(sharded_memory(sizes), (ShardedMemory{.parameter_bytes = 325,
+                                                  .gathered_bytes = 240,
+                                                  .gradient_bytes = 225,
+                                                  .state_bytes = 450,
+                                                  .bucket_bytes = 180}));
+  EXPECT_EQ(sharded_memory(sizes).total(), 1420);
+}
+
 }  // namespace
 }  // namespace trainyard::strategy

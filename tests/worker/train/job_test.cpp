@@ -126,5 +126,19 @@ TEST(ReadJob, RefusesWhatNeedsEqualParametersWhereRanksHaveTheirOwn) {
   }
 }
 
+TEST(ReadJob, RefusesParametersInPartsWhereTheyCannotBeTrained) {
+  for (const auto& [strategy, why] :
+       {std::pair<std::string, std::string>{R"("name": "sharded")", ""},
+        {R"("name": "ddp")", "is only for name sharded"},
+        {R"("name": "sharded", "syncBatchNorm": true)", "is not for syncBatchNorm"},
+        {R"("name": "sharded", "checkParametersEvery": {"steps": 5})", "is not for checkParametersEvery"}}) {
+    const std::string spec =
+        R"({"training": {"model": {"name": "fashion_cnn"}, "strategy": {"shardParameters": true, )" + strategy + "}}}";
+    const auto job = read_job(environment_of({{"TRAINYARD_SPEC", spec}}));
+    ASSERT_EQ(job.has_value(), why.empty()) << spec;
+    if (!job) EXPECT_THAT(job.error().message, HasSubstr("training.strategy.shardParameters " + why));
+  }
+}
+
 }  // namespace
 }  // namespace trainyard::train

@@ -37,6 +37,15 @@ class Gauge {
     const std::scoped_lock lock{mutex_};
     return peak_;
   }
+  [[nodiscard]] std::int64_t now() const {
+    const std::scoped_lock lock{mutex_};
+    return now_;
+  }
+  /// The peak from now on.
+  void restart() {
+    const std::scoped_lock lock{mutex_};
+    peak_ = now_;
+  }
 
  private:
   mutable std::mutex mutex_;  // guards all below
@@ -98,9 +107,14 @@ const strategy::DdpOptions one_layer_a_bucket{.limits = {.first_bytes = 1, .byte
 std::int64_t peak_of_training(Layers& model, strategy::GradientSync& exchange, Optimizer& optimizer) {
   for (int step = 0; step < 2; ++step) {
     exchange.zero_gradients();
-    const torch::Tensor loss = model.loss(torch::ones({1, model.lines.front()->weight.size(1)}));
-    exchange.begin_backward(/*is_last_batch=*/true);
-    loss.backward();
+    const torch::Tensor loss = [&] {
+      const strategy::ForwardScope scope{exchange};
+      return model.loss(torch::ones({1, model.lines.front()->weight.size(1)}));
+    }();
+    {
+      const strategy::BackwardScope scope{exchange, /*is_last_batch=*/true};
+      loss.backward();
+    }
     EXPECT_TRUE(exchange.finish_gradients().has_value());
     optimizer.step();
     EXPECT_TRUE(exchange.after_update().has_value());
@@ -171,6 +185,35 @@ TEST(ShardedTraining, CountsTheMemoryOfParametersThatAreNotTrained) {
     const auto optimizer = exchange.adapt(make_optimizer({.name = "adam"}, parameters));
     EXPECT_EQ(exchange.memory(*optimizer).parameter_bytes, 2 * (4 * 4 + 4) * 4);
   });
+}
+
+TEST(ShardedTraining, KeepsTheRowsOfParametersBetweenStepsAndAFewBucketsWithinThem) {
+  count_tensors();
+  for (const std::int64_t world_size : {2, 4}) {
+    fakes::run_ranks(world_size, [&](fakes::RankThread& rank) {
+      gauge_of_thread = std::make_shared<Gauge>();
+      Layers model{layer_count, 256};
+      const NamedTensors parameters = named_parameters(model);
+      strategy::DdpOptions options = one_layer_a_bucket;
+      options.shards_parameters = true;
+      strategy::Sharded exchange{parameters, {}, rank.process_group, *rank.communicator, fakes::plain_wait, options};
+      const auto optimizer = exchange.adapt(make_optimizer({.name = "adam"}, parameters));
+      const strategy::ShardedMemory formula = exchange.memory(*optimizer);
+      ASSERT_TRUE(exchange.synchronize_model().has_value());
+      const auto kept = static_cast<double>(formula.parameter_bytes + formula.state_bytes);
+      EXPECT_NEAR(static_cast<double>(gauge_of_thread->now()), kept, 0.02 * kept);
+      gauge_of_thread->restart();
+      const auto peak = static_cast<double>(peak_of_training(model, exchange, *optimizer));
+      exchange.zero_gradients();
+      EXPECT_NEAR(static_cast<double>(gauge_of_thread->now()), kept, 0.02 * kept);
+      const auto total = static_cast<double>(formula.total());
+      EXPECT_LE(peak, 1.1 * total) << world_size << " ranks";
+      EXPECT_GE(peak, 0.7 * total) << "tensors are counted";
+      RecordProperty(fmt::format("parts_{}_of_{}", rank.rank, world_size),
+                     fmt::format("{} / {}", peak, formula.total()));
+      if (rank.rank == 0) fmt::print("peak {} formula {} kept {} now {}\n", peak, total, kept, gauge_of_thread->now());
+    });
+  }
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ class TrainingRun {
     std::shared_ptr<Module> other_module;  ///< Set: it is trained instead of `module`.
     std::unique_ptr<fakes::FakeRankLink> link = std::make_unique<fakes::FakeRankLink>();
     rank::RankEnd end;
-    std::uint64_t checksum = 0;  ///< Checksum of parameters and buffers at the end.
+    std::uint64_t checksum = 0;             ///< Checksum of parameters and buffers at the end.
+    std::vector<torch::Tensor> parameters;  ///< Copies of the parameters at the end.
   };
 
   /// 100 samples, 10 a step and rank: 5 steps an epoch with two ranks.
@@ -144,7 +145,12 @@ class TrainingRun {
       rank.end = {.exit_code = 1, .reason = "Threw", .message = error.what(), .culprit = {}};
     }
     if (on_end) on_end();
+    // A strategy whose ranks have parts takes the parameters' memory with it.
+    const bool has_parts = !rows_of_parameters(turns).empty();
+    if (has_parts && rank.end.exit_code != 0) return;
+    ASSERT_TRUE(make_parameters_whole(turns).has_value());
     NamedTensors state = named_parameters(module);
+    for (const auto& [name, tensor] : state) rank.parameters.push_back(tensor.detach().clone());
     for (const auto& buffer : named_buffers(module)) state.push_back(buffer);
     rank.checksum = strategy::checksum(state);
   }
