@@ -41,8 +41,9 @@ void check_memory(const NamedTensors& parameters) {
 GatheredParameters::GatheredParameters(const NamedTensors& parameters, ShardedGradients& gradients,
                                        const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
                                        checkpoint::Communicator& communicator, WaitForWork follow)
-    : gradients_{gradients}, communicator_{communicator}, follow_{std::move(follow)}, bucket_of_(parameters.size()) {
+    : gradients_{gradients}, communicator_{communicator}, follow_{std::move(follow)} {
   check_memory(parameters);
+  bucket_of_.resize(parameters.size());
   MemoryProvider& provider = *this;
   for (const auto& [name, parameter] : parameters) {
     names_.push_back(name);
@@ -157,8 +158,8 @@ bool GatheredParameters::make_round(const Wish& wish) {
     gradients_.send_up_to(agreed.full_gradients);
     if (!agreed.buckets.empty()) {
       for (const std::size_t index : agreed.buckets) {
-        if (last_buckets_.contains(index)) continue;
-        next_[{pass_, last_buckets_}] = index;
+        if (last_buckets_.empty() || last_buckets_.contains(index)) continue;
+        next_[{pass_, *last_buckets_.begin()}] = index;
         break;
       }
       last_buckets_ = agreed.buckets;
@@ -213,7 +214,7 @@ void GatheredParameters::finish_early_gather() {
 
 /// Begins to gather the bucket that came next in the last pass of this kind.
 void GatheredParameters::gather_early() {
-  const auto next = next_.find({pass_, last_buckets_});
+  const auto next = next_.find({pass_, *last_buckets_.begin()});
   if (next == next_.end() || buckets_[next->second].is_there) return;
   begin_gather(buckets_[next->second]);
   early_ = next->second;

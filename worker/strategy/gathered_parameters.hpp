@@ -108,11 +108,11 @@ class GatheredParameters final : private MemoryProvider {
   OperatorsAsk operators_ask_;
   Pass pass_ = Pass::forward;
   bool is_open_ = false;
-  std::set<std::size_t> last_buckets_;                                  // of the last round that had any
-  std::map<std::pair<Pass, std::set<std::size_t>>, std::size_t> next_;  // the bucket that came after these, last time
-  std::optional<std::size_t> early_;                                    // the bucket that is gathered ahead
-  c10::intrusive_ptr<c10d::Work> work_;                                 // of the gathering under way
-  std::optional<Error> failure_;                                        // after it nothing is gathered
+  std::set<std::size_t> last_buckets_;                        // of the last round that had any
+  std::map<std::pair<Pass, std::size_t>, std::size_t> next_;  // the bucket that came after this one, last time
+  std::optional<std::size_t> early_;                          // the bucket that is gathered ahead
+  c10::intrusive_ptr<c10d::Work> work_;                       // of the gathering under way
+  std::optional<Error> failure_;                              // after it nothing is gathered
 };
 
 }  // namespace trainyard::strategy

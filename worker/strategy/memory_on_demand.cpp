@@ -53,7 +53,8 @@ struct OperatorCall {
 
 namespace {
 
-// Torch leaves this key to whoever wants to see each operator before autograd and autocast do.
+// It comes before autograd's and autocast's keys. Torch has it for tests of such fallbacks, and registers nothing
+// there.
 constexpr auto asking_key = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 thread_local int asking_count = 0;  // the OperatorsAsk of the thread

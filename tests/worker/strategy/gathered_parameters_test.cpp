@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "common/try.hpp"
 #include "include/trainyard/options.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/strategy/tiny_model.hpp"
@@ -52,7 +53,7 @@ Result<void> step_on(Sharded& sharded, const std::function<torch::Tensor()>& los
     const BackwardScope scope{sharded, /*is_last_batch=*/batch + 1 == batches};
     value.backward();
   }
-  if (auto done = sharded.finish_gradients(); !done) return done;
+  TRY(sharded.finish_gradients());
   update_rows(sharded);
   return sharded.after_update();
 }

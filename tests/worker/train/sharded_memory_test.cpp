@@ -208,10 +208,9 @@ TEST(ShardedTraining, KeepsTheRowsOfParametersBetweenStepsAndAFewBucketsWithinTh
       EXPECT_NEAR(static_cast<double>(gauge_of_thread->now()), kept, 0.02 * kept);
       const auto total = static_cast<double>(formula.total());
       EXPECT_LE(peak, 1.1 * total) << world_size << " ranks";
-      EXPECT_GE(peak, 0.7 * total) << "tensors are counted";
+      EXPECT_GE(peak, 0.8 * total) << "tensors are counted";
       RecordProperty(fmt::format("parts_{}_of_{}", rank.rank, world_size),
                      fmt::format("{} / {}", peak, formula.total()));
-      if (rank.rank == 0) fmt::print("peak {} formula {} kept {} now {}\n", peak, total, kept, gauge_of_thread->now());
     });
   }
 }
