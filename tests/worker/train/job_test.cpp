@@ -136,7 +136,8 @@ TEST(ReadJob, RefusesParametersInPartsWhereTheyCannotBeTrained) {
         R"({"training": {"model": {"name": "fashion_cnn"}, "strategy": {"shardParameters": true, )" + strategy + "}}}";
     const auto job = read_job(environment_of({{"TRAINYARD_SPEC", spec}}));
     ASSERT_EQ(job.has_value(), why.empty()) << spec;
-    if (!job) EXPECT_THAT(job.error().message, HasSubstr("training.strategy.shardParameters " + why));
+    if (job) continue;
+    EXPECT_THAT(job.error().message, HasSubstr("training.strategy.shardParameters " + why));
   }
 }
 
