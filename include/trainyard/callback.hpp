@@ -38,9 +38,9 @@ class Callback {
   /// The training is complete, with its last checkpoint. Not called when a training was stopped from outside. A rank
   /// that fails in it, or is lost, ends the attempt; the next attempt finds the training complete and does not call it.
   virtual void on_train_end(Module& /*module*/) {}
-  /// This rank ends by `thrown`, an exception of the module, a callback or torch. The loss of another rank is one only
-  /// where all_gather() shows it, and a failure of the storage is none. What this function throws is logged and changes
-  /// nothing.
+  /// This rank ends by `thrown`, an exception of the module, a callback or torch. It is not called for a failure of the
+  /// storage, and for another rank's loss only when an all_gather() of the module has thrown it. An exception of this
+  /// function is logged and changes nothing.
   virtual void on_exception(Module& /*module*/, const std::exception_ptr& /*thrown*/) {}
 
   /// The state that checkpoints keep. The worker asks once, before the first step: later functions must change these

@@ -81,8 +81,9 @@ class Module : public torch::nn::Module {
   /// the format that the job names.
   [[nodiscard]] virtual std::optional<Datasets> open_datasets(const DataSource& source);
 
-  /// The number of classes that the model tells apart; 0: it does not say. The job fails at once when a data set has
-  /// more (Dataset::classes): otherwise a wrong label fails in the loss, on a GPU with the whole device.
+  /// The number of classes that the model has outputs for, or 0 to leave the data unchecked. The job fails at once when
+  /// a data set has more classes (Dataset::classes). Without this check a label that is too large fails in the loss,
+  /// and on a GPU that makes the device unusable for the process.
   [[nodiscard]] virtual std::int64_t classes() const { return 0; }
 
   // Facts about the training. They are known once the training has begun: in the steps, and in an optimizer's or a
@@ -123,7 +124,7 @@ class Module : public torch::nn::Module {
   [[nodiscard]] const std::string& optimizer_turn() const { return optimizer_turn_; }
 
   /// Adds the scalar `value` to the metric `name`, without waiting for the device. May be called in training_step,
-  /// training_step_end and validation_step.
+  /// training_step_end, validation_step and test_step, and by callbacks where their functions say so.
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& options = {});
   void log(std::string_view name, double value, const LogOptions& options = {});
 

@@ -37,15 +37,15 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 
 /// Decides whether the attempt has lost a member, which member is the culprit, and which cause that is charged to.
 ///
-/// The best witness decides: exit code 93 first; then a pod that the system or its node ended, or whose container was
-/// lost; a pod that is gone, since somebody deleted it; a pod that is being deleted; any other failure; last the exit
-/// codes 91 (asked to stop) and 90 (lost a peer), which are believed only if no better witness comes within
-/// `witness_wait`. Of equal witnesses the one that ended first decides, then the lower rank. A rank with 90 that names
-/// a peer passes the blame to that peer. A container's own end, also with 93 or with 95 (a hang), is charged to the
-/// application, except the exit codes 90, 91, 92, 94, 96 and 97: these are charged to infrastructure, like a pod that
-/// the system or its node ended. A deleted pod is the cause `deleted`, for which the same budget pays (restart.hpp).
-/// status.attempts keeps the answer: cause, rank, pod, node, exit code and message (transition.hpp). decide.hpp has the
-/// other reasons for a new attempt.
+/// Exit codes are those of api/contract.hpp. The best witness decides: exit code 93 (a restart cannot help) first; then
+/// a pod that the system or its node ended, or whose container was lost; a pod that is gone, since somebody deleted it;
+/// a pod that is being deleted; any other failure; last the exit codes 91 (asked to stop) and 90 (lost a peer), which
+/// are believed only if no better witness comes within `witness_wait`. Of equal witnesses the one that ended first
+/// decides, then the lower rank. A rank with 90 that names a peer passes the blame to that peer. A container's own end,
+/// also with 93 or with 95 (a hang), is charged to the application, except the exit codes 90, 91, 92, 94, 96 and 97:
+/// these are charged to infrastructure, like a pod that the system or its node ended. A deleted pod is the cause
+/// `deleted`, for which the same budget pays (restart.hpp). status.attempts keeps the answer: cause, rank, pod, node,
+/// exit code and message (transition.hpp). decide.hpp has the other reasons for a new attempt.
 [[nodiscard]] Judgement judge_members(const Observed& observed, const std::vector<Member>& members, Time now);
 
 }  // namespace trainyard::plan

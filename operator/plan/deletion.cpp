@@ -196,7 +196,7 @@ bool has_required_finalizer(const api::TrainingJob& job) {
 void plan_finalizer(const Observed& observed, Time now, Draft& draft) {
   const bool is_wanted = wants_clean_up(observed.job.spec);
   if (has_finalizer(observed.job) == is_wanted) return;
-  if (const auto wait = time_until_asked_again(observed, now); wait.count() > 0) return draft.requeue_within(wait);
+  if (const auto wait = time_until_retry_of_refused(observed, now); wait.count() > 0) return draft.requeue_within(wait);
   if (is_wanted) {
     draft.actions.emplace_back(AddFinalizer{});
   } else {

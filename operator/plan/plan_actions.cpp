@@ -59,7 +59,7 @@ void create_missing(const Observed& observed, const std::vector<Member>& members
 
 }  // namespace
 
-milliseconds time_until_asked_again(const Observed& observed, Time now) {
+milliseconds time_until_retry_of_refused(const Observed& observed, Time now) {
   if (!observed.refusal) return {};
   const Time next = observed.refusal->last + backoff_delay(refusal_backoff, observed.refusal->count, 0.5);
   return std::max(milliseconds{0}, next - now);
@@ -67,7 +67,7 @@ milliseconds time_until_asked_again(const Observed& observed, Time now) {
 
 milliseconds time_until_creation(const Observed& observed, Time now) {
   const Time earliest = observed.job.status.restart_not_before.value_or(now);
-  return std::max({milliseconds{0}, earliest - now, time_until_asked_again(observed, now)});
+  return std::max({milliseconds{0}, earliest - now, time_until_retry_of_refused(observed, now)});
 }
 
 void plan_actions(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {

@@ -108,7 +108,7 @@ class Launcher {
     if (options_.ranks.first_rank != 0 || options_.group.world_size == 1) return {};
     auto listener =
         TRY(rank::listen_on(reach(), options_.group.store_port, "the rendezvous store (TRAINYARD_STORE_PORT)"));
-    auto pid = start({.path = options_.store_program,
+    auto pid = start({.path = options_.rendezvous_store_program,
                       .arguments = {std::to_string(listener.get())},
                       .environment = current_environment(),
                       .inherited_file = listener.get()});

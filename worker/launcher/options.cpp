@@ -40,7 +40,7 @@ Result<void> read_arguments(const std::vector<std::string>& arguments, Options& 
     }
     if (i + 1 == arguments.size())
       return fail(ErrorKind::invalid, fmt::format("{} needs the path of a program after it", argument));
-    (argument == "--rank-program" ? options.rank_program : options.store_program) = arguments[++i];
+    (argument == "--rank-program" ? options.rank_program : options.rendezvous_store_program) = arguments[++i];
   }
   return {};
 }
@@ -143,7 +143,7 @@ Result<Options> parse_options(const std::vector<std::string>& arguments, const r
                               const std::string& folder) {
   Options options;
   options.rank_program = environment(env_rank_program).value_or(folder + "/trainyard-rank");
-  options.store_program = folder + "/trainyard-store";
+  options.rendezvous_store_program = folder + "/trainyard-store";
   options.folder = folder;
   TRY(read_arguments(arguments, options));
   if (options.asks_for_help) return options;

@@ -21,8 +21,8 @@ struct Options {
   CheckpointDeskSettings checkpoint_requests;
   std::string rank_program;
   std::vector<std::string> rank_arguments;
-  std::string store_program;
-  std::string folder;  ///< The folder of the launcher's own program.
+  std::string rendezvous_store_program;  ///< trainyard-store, which hosts torch's rendezvous store.
+  std::string folder;                    ///< The folder of the launcher's own program.
   bool asks_for_help = false;
 };
 

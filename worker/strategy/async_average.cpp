@@ -62,10 +62,10 @@ class DemandBell {
   c10::intrusive_ptr<DemandWork> work_;
 };
 
-class AsyncAverage final : public OwnModel {
+class AsyncAverage final : public PerRankModel {
  public:
-  AsyncAverage(OwnModelParts parts, torch::ScalarType type, AsyncOptions options)
-      : OwnModel{std::move(parts), type},
+  AsyncAverage(PerRankModelParts parts, torch::ScalarType type, AsyncOptions options)
+      : PerRankModel{std::move(parts), type},
         reducer_{std::move(options.reducer)},
         warmup_steps_{options.warmup_steps},
         snapshots_{flat(), make_flat()},
@@ -87,7 +87,7 @@ class AsyncAverage final : public OwnModel {
       count_bytes(warm_up_->exchanged_bytes());
       warm_up_.reset();  // Its buckets are as large as all gradients.
     }
-    warm_up_ ? warm_up_->zero_gradients() : OwnModel::zero_gradients();
+    warm_up_ ? warm_up_->zero_gradients() : PerRankModel::zero_gradients();
   }
 
   void begin_backward(bool is_last_batch) override {
@@ -100,7 +100,7 @@ class AsyncAverage final : public OwnModel {
   }
 
   [[nodiscard]] Result<void> after_update() override {
-    TRY(OwnModel::after_update());
+    TRY(PerRankModel::after_update());
     if (!is_averaging_ && steps() >= warmup_steps_) {
       is_averaging_ = true;
       rounds_.begin(std::chrono::steady_clock::now());
@@ -122,7 +122,7 @@ class AsyncAverage final : public OwnModel {
   }
 
   [[nodiscard]] std::uint64_t exchanged_bytes() const override {
-    return OwnModel::exchanged_bytes() + (warm_up_ ? warm_up_->exchanged_bytes() : 0);
+    return PerRankModel::exchanged_bytes() + (warm_up_ ? warm_up_->exchanged_bytes() : 0);
   }
 
  private:
@@ -199,7 +199,7 @@ class AsyncAverage final : public OwnModel {
 
 }  // namespace
 
-std::unique_ptr<GradientSync> make_async_average(OwnModelParts parts, AsyncOptions options) {
+std::unique_ptr<GradientSync> make_async_average(PerRankModelParts parts, AsyncOptions options) {
   const torch::ScalarType type = averaged_type(parts.parameters);
   return std::make_unique<AsyncAverage>(std::move(parts), type, std::move(options));
 }

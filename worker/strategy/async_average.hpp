@@ -6,7 +6,7 @@
 
 #include "worker/dist/host_reducer.hpp"
 #include "worker/strategy/bucket_assignment.hpp"
-#include "worker/strategy/own_model.hpp"
+#include "worker/strategy/per_rank_model.hpp"
 
 namespace trainyard::strategy {
 
@@ -25,6 +25,6 @@ struct AsyncOptions {
 /// checkpoint is copied. A round's error is that of the next call that returns one.
 ///
 /// hold_parameters() ends the rounds and gives all ranks the mean of their parameters, with the same bits.
-[[nodiscard]] std::unique_ptr<GradientSync> make_async_average(OwnModelParts parts, AsyncOptions options);
+[[nodiscard]] std::unique_ptr<GradientSync> make_async_average(PerRankModelParts parts, AsyncOptions options);
 
 }  // namespace trainyard::strategy

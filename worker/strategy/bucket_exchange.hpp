@@ -30,9 +30,9 @@ struct ExchangedBucket {
   std::vector<Part> parts;
 };
 
-/// The way in which the gradients of one bucket become their mean, or sum, over the ranks, or what the optimizer of
-/// adapt() takes in place of it: one or several collectives. All ranks make the same calls in the same order, from the
-/// training thread and, on a GPU, from the thread of the backward pass.
+/// Combines the gradients of a bucket over the ranks, by one collective or several. The result is the gradients' mean
+/// or sum, or what the optimizer that adapt() returns takes in place of gradients. All ranks make the same calls in the
+/// same order, from the training thread and, on a GPU, from the thread of the backward pass.
 class BucketExchange {
  public:
   /// `process_group` is that of the ranks whose gradients are exchanged.

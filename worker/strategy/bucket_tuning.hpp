@@ -16,7 +16,8 @@ namespace trainyard::strategy {
 struct TuningPlan {
   std::vector<BucketLimits> candidates;
   std::int64_t steps_per_sample = 10;
-  std::int64_t rounds = 2;  ///< How often each candidate is tried. One sample of the first one, before, is not rated.
+  std::int64_t rounds = 2;  ///< How often each candidate is tried. Before these rounds the first candidate has one
+                            ///< sample that is not rated.
 };
 
 /// The bytes of gradients that a candidate's steps have exchanged in a sample, and the time of these steps.
@@ -30,9 +31,9 @@ struct TuningSample {
   }
 };
 
-/// Which bucket size each step uses: in the first steps one candidate after the other, then the one that exchanged the
-/// most bytes per second. Pure, but for its state. The candidate of a step follows from the number of steps before it
-/// alone, so that all ranks use the same one; only rank 0's measurements decide at the end.
+/// Chooses the bucket size of each step. The first steps try one candidate after the other; later steps use the
+/// candidate that exchanged the most bytes per second. The number of earlier steps alone decides which candidate a step
+/// tries, so that all ranks try the same one. At the end rank 0's measurements decide.
 class BucketTuning {
  public:
   /// `plan` has a candidate, and its numbers are at least 1.

@@ -22,7 +22,7 @@ namespace trainyard::strategy {
 /// The bytes of a compressed row of `columns` numbers.
 [[nodiscard]] std::int64_t compressed_bytes(std::int64_t columns);
 
-/// The mean of numbers over the ranks of a group, for which they travel as compress() makes bytes. The numbers are
+/// The mean of a tensor over the ranks of a group, sent as the bytes of compress(). The tensor is
 /// cut into a chunk for each rank. Each rank sends its part of each chunk to that chunk's rank, which reads them, takes
 /// their mean and sends it to all. Used as a BucketExchange of one bucket.
 class ByteMean {

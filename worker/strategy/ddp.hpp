@@ -17,8 +17,8 @@
 #include "worker/strategy/bucket_exchange.hpp"
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/model_agreement.hpp"
-#include "worker/strategy/own_tensors.hpp"
 #include "worker/strategy/packed_tensors.hpp"
+#include "worker/strategy/per_rank_tensors.hpp"
 #include "worker/strategy/sync_batch_norm.hpp"
 #include "worker/strategy/tuned_buckets.hpp"
 #include "worker/strategy/wait_for_work.hpp"
@@ -105,7 +105,7 @@ class Ddp final : public GradientSync {
   WaitForWork follow_;
   TunedBuckets gradients_;
   std::optional<SyncBatchNorm> batch_norm_;          // with synchronizes_batch_norm
-  std::optional<OwnTensors> own_buffers_;            // where buffers are not sent
+  std::optional<PerRankTensors> own_buffers_;        // where buffers are not sent
   std::optional<BufferBroadcast> buffer_broadcast_;  // empty when there is nothing to send
   std::uint64_t buffer_bytes_ = 0;                   // sent so far
   c10::intrusive_ptr<c10d::Work> buffers_under_way_;

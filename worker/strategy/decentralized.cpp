@@ -16,17 +16,17 @@
 namespace trainyard::strategy {
 namespace {
 
-class Decentralized final : public OwnModel {
+class Decentralized final : public PerRankModel {
  public:
-  Decentralized(OwnModelParts parts, torch::ScalarType type, PeerSelection selection)
-      : OwnModel{std::move(parts), type}, selection_{selection} {}
+  Decentralized(PerRankModelParts parts, torch::ScalarType type, PeerSelection selection)
+      : PerRankModel{std::move(parts), type}, selection_{selection} {}
 
   [[nodiscard]] std::unique_ptr<Optimizer> adapt(std::unique_ptr<Optimizer> optimizer) override {
     return after_average(std::move(optimizer), [this] { take_average(); });
   }
 
   void zero_gradients() override {
-    OwnModel::zero_gradients();
+    PerRankModel::zero_gradients();
     if (!is_exchange_due()) return;
     flat().pack();
     if (pod_size() == 1) return begin_exchange_of_peers();
@@ -123,7 +123,7 @@ std::int64_t shift_one_peer(std::int64_t rank, std::int64_t world_size, std::int
   return ((rank - half - exchange) % half + half) % half;
 }
 
-std::unique_ptr<GradientSync> make_decentralized(OwnModelParts parts, PeerSelection selection) {
+std::unique_ptr<GradientSync> make_decentralized(PerRankModelParts parts, PeerSelection selection) {
   const int peers = peers_of(parts).getSize();
   const bool is_alone = parts.pods && peers == 1;  // One pod, whose ranks take their mean.
   if (selection == PeerSelection::shift_one && peers % 2 != 0 && !is_alone)
@@ -138,10 +138,10 @@ std::unique_ptr<GradientSync> make_decentralized(OwnModelParts parts, PeerSelect
 
 namespace {
 
-class LowPrecisionDecentralized final : public OwnModel {
+class LowPrecisionDecentralized final : public PerRankModel {
  public:
-  explicit LowPrecisionDecentralized(OwnModelParts parts)
-      : OwnModel{std::move(parts), torch::kFloat},
+  explicit LowPrecisionDecentralized(PerRankModelParts parts)
+      : PerRankModel{std::move(parts), torch::kFloat},
         left_{(peer() + peer_count() - 1) % peer_count()},
         right_{(peer() + 1) % peer_count()},
         peers_{torch::zeros({1}, torch::kInt64)} {
@@ -151,18 +151,18 @@ class LowPrecisionDecentralized final : public OwnModel {
   }
 
   [[nodiscard]] Result<void> synchronize_model() override {
-    TRY(OwnModel::synchronize_model());
+    TRY(PerRankModel::synchronize_model());
     begin_replicas();
     return {};
   }
 
   [[nodiscard]] Result<void> after_update() override {
     if (is_exchange_due()) TRY(exchange());
-    return OwnModel::after_update();
+    return PerRankModel::after_update();
   }
 
   [[nodiscard]] NamedTensors state() const override {
-    NamedTensors state = OwnModel::state();
+    NamedTensors state = PerRankModel::state();
     state.emplace_back("ranks", peers_);
     if (is_one_pod()) return state;
     state.emplace_back("replica", own_replica_);
@@ -172,13 +172,13 @@ class LowPrecisionDecentralized final : public OwnModel {
   }
 
   void before_save() override {
-    OwnModel::before_save();
+    PerRankModel::before_save();
     peers_.fill_(peers_number());
   }
 
   [[nodiscard]] Result<void> after_restore() override {
     // After a change of the ranks that are peers some have no replicas, or other neighbours. All ranks find that alike.
-    if (peers_.item<std::int64_t>() == peers_number()) return OwnModel::after_restore();
+    if (peers_.item<std::int64_t>() == peers_number()) return PerRankModel::after_restore();
     begin_replicas();
     return restore_steps_and_buffers();
   }
@@ -241,7 +241,7 @@ class LowPrecisionDecentralized final : public OwnModel {
 
 }  // namespace
 
-std::unique_ptr<GradientSync> make_low_precision_decentralized(OwnModelParts parts) {
+std::unique_ptr<GradientSync> make_low_precision_decentralized(PerRankModelParts parts) {
   return std::make_unique<LowPrecisionDecentralized>(std::move(parts));
 }
 

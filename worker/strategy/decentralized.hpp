@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "worker/strategy/own_model.hpp"
+#include "worker/strategy/per_rank_model.hpp"
 
 namespace trainyard::strategy {
 
@@ -16,7 +16,7 @@ enum class PeerSelection {
 /// step's begin become a mean over several ranks. The optimizer then changes this mean by the rank's own gradients.
 /// Parameters of 64 bits are exchanged as such, all others as float32, since a mean in 16 bits would lose the steps of
 /// training. Throws InvalidJob for shift_one of an odd number of ranks, or of pods above one.
-[[nodiscard]] std::unique_ptr<GradientSync> make_decentralized(OwnModelParts parts, PeerSelection selection);
+[[nodiscard]] std::unique_ptr<GradientSync> make_decentralized(PerRankModelParts parts, PeerSelection selection);
 
 /// The rank with which `rank` exchanges in the exchange number `exchange` (from 0) of shift_one: the ranks of the first
 /// half meet those of the second half in turn. `world_size` is even.
@@ -27,6 +27,6 @@ enum class PeerSelection {
 /// the rank sends d = x + L/3 + R/3 - 5W/3 as bytes (byte_grad.hpp) to both neighbours. What the bytes keep of d is
 /// added to W here and to the neighbours' replicas there, and the parameters become W. Replicas of a resumed training
 /// of another number of ranks begin anew, with rank 0's parameters on all ranks.
-[[nodiscard]] std::unique_ptr<GradientSync> make_low_precision_decentralized(OwnModelParts parts);
+[[nodiscard]] std::unique_ptr<GradientSync> make_low_precision_decentralized(PerRankModelParts parts);
 
 }  // namespace trainyard::strategy

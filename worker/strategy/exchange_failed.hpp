@@ -7,8 +7,9 @@
 
 namespace trainyard::strategy {
 
-/// Thrown where an exchange with the other ranks failed that a layer or a module's function began: through the forward
-/// pass, the backward pass or the module, which have no other way to say so. It is no failure of the module.
+/// Thrown when an exchange with the other ranks fails that a layer or a function of the module has begun: the forward
+/// pass, the backward pass and the module can report it only by an exception. The worker does not take it for a failure
+/// of the module.
 class ExchangeFailed final : public std::runtime_error {
  public:
   explicit ExchangeFailed(Error error) : std::runtime_error{error.message}, error_{std::move(error)} {}

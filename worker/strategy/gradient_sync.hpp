@@ -11,8 +11,8 @@
 
 namespace trainyard::strategy {
 
-/// Makes one model of the training of all ranks, mostly by combining their gradients. All ranks make the same calls in
-/// the same order, from the training thread. Errors come from the group: unavailable, timeout, cancelled (see
+/// A strategy: keeps the models of all ranks one model, mostly by exchanging gradients. All ranks make the same calls
+/// in the same order, from the training thread. Errors come from the group: unavailable, timeout, cancelled (see
 /// dist/wait_or_fail.hpp). After an error the object must not be used any more.
 /// A step: zero_gradients, then for each batch begin_forward, forward, end_forward, begin_backward, loss.backward(),
 /// end_backward; then finish_gradients, the step of the optimizer that adapt() gave, after_update.
@@ -37,9 +37,10 @@ class GradientSync {
   virtual void begin_backward(bool is_last_batch) = 0;
   virtual void end_backward() {}
   /// After success each parameter's grad() is the mean over the ranks of what the step's backward passes have added up,
-  /// or undefined where no rank's loss used the parameter. A strategy whose optimizer of adapt() takes something else,
-  /// or whose ranks have parameters of their own, says so. On a GPU that holds for what is queued on the current stream
-  /// afterwards; the exchange itself may still run, and fail later.
+  /// or undefined where no rank's loss used the parameter. Strategies whose
+  /// optimizer takes something else (QAdam), or whose ranks have parameters of their own (PerRankModel), leave in
+  /// grad() what their classes describe. On a GPU that holds for what is queued on the current stream afterwards; the
+  /// exchange itself may still run, and fail later.
   [[nodiscard]] virtual Result<void> finish_gradients() = 0;
   /// The rows of parameters that this rank's optimizer updates, in place of whole parameters. finish_gradients() then
   /// gives these rows their gradients, and the parameters none. Empty: it updates all parameters.
@@ -47,11 +48,12 @@ class GradientSync {
     static const std::vector<ParameterShard> none;
     return none;
   }
-  /// The norm of all gradients that optimizers read, where that of those which this rank's reads is `norm`. A scalar.
-  [[nodiscard]] virtual Result<torch::Tensor> norm_over_ranks(const torch::Tensor& norm) { return norm; }
-  /// Gives `value`, which was computed from the gradients that this rank's optimizer reads, its greatest value over the
-  /// ranks, in place, unless all ranks' optimizers read the same gradients.
-  [[nodiscard]] virtual Result<void> greatest_over_ranks(const torch::Tensor& /*value*/) { return {}; }
+  /// The norm of the gradients of all shards(), from `norm`, the norm of this rank's. A scalar on the same device.
+  /// Without shards: `norm`.
+  [[nodiscard]] virtual Result<torch::Tensor> norm_of_all_gradients(const torch::Tensor& norm) { return norm; }
+  /// Replaces `value`, which this rank has computed from the gradients of its shards(), by the maximum over all ranks.
+  /// Without shards all ranks have computed one value, and it stays.
+  [[nodiscard]] virtual Result<void> max_over_ranks(const torch::Tensor& /*value*/) { return {}; }
   /// To be called after the optimizer's step.
   [[nodiscard]] virtual Result<void> after_update() { return {}; }
   /// Ends all exchanges that go on between steps, on all ranks after the same one, until the next after_update(). To be

@@ -21,8 +21,8 @@ class AdamOfMomenta {
   virtual ~AdamOfMomenta() = default;
   [[nodiscard]] virtual double beta1() const = 0;
   [[nodiscard]] virtual std::vector<Parameter> momentum_parameters() = 0;
-  /// True: the steps that follow take each parameter's grad() as its new first moment, and leave the second moment as
-  /// it is. False, as in the beginning: they take it as the gradient.
+  /// `takes` true: from now on a step takes each parameter's grad() as its new first moment, and does not change the
+  /// second moment. `takes` false, which is the beginning: a step takes grad() as the gradient.
   virtual void take_momenta(bool takes) = 0;
 };
 

@@ -164,14 +164,14 @@ Result<void> Sharded::make_parameters_whole() {
   return gathered_ ? gathered_->make_whole() : Result<void>{};
 }
 
-Result<torch::Tensor> Sharded::norm_over_ranks(const torch::Tensor& norm) {
+Result<torch::Tensor> Sharded::norm_of_all_gradients(const torch::Tensor& norm) {
   const torch::NoGradGuard no_grad;
   const torch::Tensor squares = norm.to(device_, torch::kDouble).square();
   TRY(reduce(squares, c10d::ReduceOp::SUM));
   return squares.sqrt();
 }
 
-Result<void> Sharded::greatest_over_ranks(const torch::Tensor& value) {
+Result<void> Sharded::max_over_ranks(const torch::Tensor& value) {
   return reduce(value, c10d::ReduceOp::MAX);
 }
 

@@ -41,8 +41,8 @@ class Sharded final : public GradientSync {
   [[nodiscard]] Result<void> finish_gradients() override;
   [[nodiscard]] Result<void> after_update() override;
   [[nodiscard]] const std::vector<ParameterShard>& shards() const override { return gradients_.shards(); }
-  [[nodiscard]] Result<torch::Tensor> norm_over_ranks(const torch::Tensor& norm) override;
-  [[nodiscard]] Result<void> greatest_over_ranks(const torch::Tensor& value) override;
+  [[nodiscard]] Result<torch::Tensor> norm_of_all_gradients(const torch::Tensor& norm) override;
+  [[nodiscard]] Result<void> max_over_ranks(const torch::Tensor& value) override;
   [[nodiscard]] Result<void> read_parameters(const std::function<void()>& read) override;
   [[nodiscard]] bool has_parameters_in_parts() const override { return gathered_.has_value(); }
   [[nodiscard]] Result<void> make_parameters_whole() override;

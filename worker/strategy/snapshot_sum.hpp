@@ -9,7 +9,7 @@
 
 #include "common/result.hpp"
 #include "worker/dist/host_reducer.hpp"
-#include "worker/strategy/own_model.hpp"
+#include "worker/strategy/per_rank_model.hpp"
 
 namespace trainyard::strategy {
 

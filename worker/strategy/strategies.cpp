@@ -144,7 +144,7 @@ DdpOptions ddp_options(const api::StrategySpec& spec, WaitForWork follow, Exchan
 }
 
 /// `reducer`: that of the group, which the first strategy takes.
-std::unique_ptr<GradientSync> make_async(OwnModelParts parts, std::unique_ptr<dist::HostReducer> reducer,
+std::unique_ptr<GradientSync> make_async(PerRankModelParts parts, std::unique_ptr<dist::HostReducer> reducer,
                                          const api::StrategySpec& spec) {
   // The rounds of several optimizers would need as many agreements, and their collectives an order.
   if (!reducer) {
@@ -158,7 +158,7 @@ std::unique_ptr<GradientSync> make_async(OwnModelParts parts, std::unique_ptr<di
                                                .limits = bucket_limits(spec)});
 }
 
-std::unique_ptr<GradientSync> make_with_own_parameters(OwnModelParts parts, dist::Group& group,
+std::unique_ptr<GradientSync> make_with_own_parameters(PerRankModelParts parts, dist::Group& group,
                                                        const api::StrategySpec& spec) {
   if (api::is_async(spec)) return make_async(std::move(parts), std::move(group.averaging_reducer), spec);
   if (spec.algorithm == api::BaguaAlgorithm::low_precision_decentralized)

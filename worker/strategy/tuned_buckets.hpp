@@ -25,9 +25,10 @@ struct TuningOptions {
   std::function<Instant()> now;
 };
 
-/// The GradientBuckets of a training, which are made anew between two steps when a BucketTuning gives another size. The
-/// time of a step is that from zero() to the end of finish(), for which a rank that still tries sizes waits on the
-/// host. Rank 0's measurements decide for all ranks, and rank 0 logs each sample.
+/// GradientBuckets whose size can be tuned: between two steps they are made anew when a BucketTuning asks for another
+/// size. A step's time is measured from zero() to the end of finish(). While sizes are tried, finish() waits for the
+/// device, so that the time is that of the exchange too. Rank 0's measurements decide for all ranks, and rank 0 logs
+/// each sample.
 class TunedBuckets {
  public:
   /// As the constructor of GradientBuckets. With `tuning`, `limits` are not used, and the exchanges that

@@ -187,11 +187,11 @@ Result<void> OptimizationStep::update(Turn& turn) {
   const std::vector<torch::Tensor> gradients = gradients_of(turn.updated);
   if (turn.scaler) {
     turn.scaler->unscale(gradients);
-    TRY(turn.of.gradients->greatest_over_ranks(turn.scaler->found_inf()));
+    TRY(turn.of.gradients->max_over_ranks(turn.scaler->found_inf()));
     found_inf = found_inf.defined() ? torch::maximum(found_inf, turn.scaler->found_inf()) : turn.scaler->found_inf();
   }
   if (const auto& clip = parts_.training.gradient_clip) {
-    const torch::Tensor norm = TRY(turn.of.gradients->norm_over_ranks(norm_of(gradients)));
+    const torch::Tensor norm = TRY(turn.of.gradients->norm_of_all_gradients(norm_of(gradients)));
     clip_gradients(*clip, norm, gradients);
     log(turn, "grad_norm", norm, {});
   }

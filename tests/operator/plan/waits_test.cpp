@@ -42,7 +42,7 @@ TEST(TimeUntilCreation, IsTheLongerOfBackoffAndOfWhatARefusalCosts) {
       if (row.refusals > 0) changed.refusal = Refusal{.count = row.refusals, .last = later - 4s};
       changed.job.status.restart_not_before = row.not_before;
     });
-    EXPECT_EQ(time_until_asked_again(observed, later), row.until_asked) << row.sentence;
+    EXPECT_EQ(time_until_retry_of_refused(observed, later), row.until_asked) << row.sentence;
     EXPECT_EQ(time_until_creation(observed, later), row.until_creation) << row.sentence;
   }
 }

@@ -13,7 +13,7 @@ TEST(ParseOptions, FindsTheProgramsBesideTheLauncher) {
   const auto options = parse_options({}, rank::environment_of({}), "/opt/bin");
   ASSERT_TRUE(options) << options.error().message;
   EXPECT_EQ(options->rank_program, "/opt/bin/trainyard-rank");
-  EXPECT_EQ(options->store_program, "/opt/bin/trainyard-store");
+  EXPECT_EQ(options->rendezvous_store_program, "/opt/bin/trainyard-store");
   EXPECT_TRUE(options->rank_arguments.empty());
 }
 

@@ -57,9 +57,9 @@ torch::Tensor flat_of(const NamedTensors& parameters) {
   return torch::cat({parameters[0].second.detach().flatten(), parameters[1].second.detach()});
 }
 
-using Make = std::function<std::unique_ptr<GradientSync>(OwnModelParts)>;
+using Make = std::function<std::unique_ptr<GradientSync>(PerRankModelParts)>;
 
-OwnModelParts parts_of(const NamedTensors& parameters, RankThread& rank, std::int64_t interval) {
+PerRankModelParts parts_of(const NamedTensors& parameters, RankThread& rank, std::int64_t interval) {
   return {.parameters = parameters,
           .buffers = {},
           .process_group = rank.process_group,
@@ -186,7 +186,7 @@ TEST(Decentralized, IsItsFormulaOnTwoToFourRanks) {
        {Case{2, 1, 7, PeerSelection::all}, Case{3, 3, 3, PeerSelection::all}, Case{4, 2, 4, PeerSelection::all},
         Case{2, 1, 7, PeerSelection::shift_one}, Case{4, 1, 7, PeerSelection::shift_one},
         Case{4, 2, 4, PeerSelection::shift_one}}) {
-    const auto trained = train(ranks, interval, [selection = selection](OwnModelParts parts) {
+    const auto trained = train(ranks, interval, [selection = selection](PerRankModelParts parts) {
       return make_decentralized(std::move(parts), selection);
     });
     expect_equal(trained, simulate_decentralized(ranks, interval, selection));
@@ -253,7 +253,7 @@ TEST(ShiftOne, RefusesAnOddNumberOfRanks) {
 TEST(Decentralized, NamesTheExchangeThatAPeerDoesNotFinish) {
   run_ranks(2, [](RankThread& rank) {
     const NamedTensors parameters = make_parameters(rank.rank);
-    OwnModelParts parts = parts_of(parameters, rank, 1);
+    PerRankModelParts parts = parts_of(parameters, rank, 1);
     parts.follow = [](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) -> Result<void> {
       work->wait();
       return fail(ErrorKind::cancelled, std::string{what} + " was given up");
@@ -269,7 +269,7 @@ TEST(Decentralized, NamesTheExchangeThatAPeerDoesNotFinish) {
 
 TEST(Decentralized, ReturnsWhyItsExchangeCouldNotStart) {
   run_ranks(2, [](RankThread& rank) {
-    OwnModelParts parts = parts_of(make_parameters(rank.rank), rank, 1);
+    PerRankModelParts parts = parts_of(make_parameters(rank.rank), rank, 1);
     parts.process_group =
         c10::make_intrusive<fakes::BrokenGroup>(std::make_exception_ptr(std::runtime_error{"a peer is lost"}));
     const auto sync = make_decentralized(std::move(parts), PeerSelection::all);

@@ -58,14 +58,14 @@ using Selection = std::optional<PeerSelection>;
 
 std::unique_ptr<GradientSync> make(const NamedTensors& parameters, RankThread& rank, const Sizes& sizes,
                                    Selection selection, std::int64_t interval = 1, WaitForWork follow = plain_wait) {
-  OwnModelParts parts{.parameters = parameters,
-                      .buffers = {},
-                      .process_group = rank.process_group,
-                      .communicator = *rank.communicator,
-                      .wait = plain_wait,
-                      .follow = std::move(follow),
-                      .interval = interval,
-                      .pods = make_pods(rank, sizes)};
+  PerRankModelParts parts{.parameters = parameters,
+                          .buffers = {},
+                          .process_group = rank.process_group,
+                          .communicator = *rank.communicator,
+                          .wait = plain_wait,
+                          .follow = std::move(follow),
+                          .interval = interval,
+                          .pods = make_pods(rank, sizes)};
   return selection ? make_decentralized(std::move(parts), *selection)
                    : make_low_precision_decentralized(std::move(parts));
 }

@@ -133,7 +133,7 @@ TEST(Sharded, ThrowsWhatThisRanksOwnDeviceReportsAndNotWhatALostPeerDoes) {
   for (const auto& exchange : std::vector<std::function<Result<void>(Sharded&)>>{
            [](Sharded& sharded) { return sharded.finish_gradients(); },
            [](Sharded& sharded) { return sharded.after_update(); },
-           [&](Sharded& sharded) { return sharded.greatest_over_ranks(number); }}) {
+           [&](Sharded& sharded) { return sharded.max_over_ranks(number); }}) {
     EXPECT_THROW(std::ignore = exchange(*make(of_device)), c10::AcceleratorError);
     const auto lost = exchange(*make(of_peer));
     ASSERT_FALSE(lost);

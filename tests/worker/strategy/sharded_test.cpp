@@ -191,11 +191,11 @@ TEST(Sharded, AgreesOnNormsAndInfinities) {
     Lines model;
     Sharded sharded = make_sharded(model, rank);
     const double own = std::vector{2.0, 3.0, 6.0}[static_cast<std::size_t>(rank.rank)];
-    const auto norm = sharded.norm_over_ranks(torch::full({}, own, torch::kFloat));
+    const auto norm = sharded.norm_of_all_gradients(torch::full({}, own, torch::kFloat));
     ASSERT_TRUE(norm.has_value());
     EXPECT_DOUBLE_EQ(norm->item<double>(), 7.0);
     const torch::Tensor found = torch::full({}, rank.rank == 1 ? 1.0 : 0.0);
-    ASSERT_TRUE(sharded.greatest_over_ranks(found).has_value());
+    ASSERT_TRUE(sharded.max_over_ranks(found).has_value());
     EXPECT_EQ(found.item<double>(), 1.0);
   });
 }
@@ -261,7 +261,7 @@ TEST(Sharded, SaysSoWhenAPeerIsLostInAnyExchange) {
   EXPECT_THAT(in_gather.message,
               testing::AnyOf(HasSubstr("the exchange of the parameters"), HasSubstr("sending rows")));
   const Error in_norm = error_without_peer(
-      [](Sharded& sharded, Lines&) { return sharded.norm_over_ranks(torch::ones({})).map([](const auto&) {}); });
+      [](Sharded& sharded, Lines&) { return sharded.norm_of_all_gradients(torch::ones({})).map([](const auto&) {}); });
   EXPECT_EQ(in_norm.kind, ErrorKind::unavailable);
 }
 

@@ -1,4 +1,4 @@
-#include "worker/strategy/own_tensors.hpp"
+#include "worker/strategy/per_rank_tensors.hpp"
 
 #include <fmt/format.h>
 #include <torch/types.h>
@@ -6,26 +6,26 @@
 
 namespace trainyard::strategy {
 
-OwnTensors::OwnTensors(const NamedTensors& tensors, std::string kind)
+PerRankTensors::PerRankTensors(const NamedTensors& tensors, std::string kind)
     : kind_{std::move(kind)}, is_saved_{torch::zeros({1}, torch::kUInt8)} {
   for (const auto& [name, tensor] : tensors)
     kept_.push_back({.name = name, .tensor = tensor.detach(), .copy = tensor.detach().clone()});
 }
 
-void OwnTensors::before_save() {
+void PerRankTensors::before_save() {
   const torch::NoGradGuard no_grad;
   for (Kept& kept : kept_) kept.copy.copy_(kept.tensor);
   is_saved_.fill_(1);
 }
 
-void OwnTensors::after_restore() {
+void PerRankTensors::after_restore() {
   const torch::NoGradGuard no_grad;
   if (is_saved_.item<bool>()) {
     for (Kept& kept : kept_) kept.tensor.copy_(kept.copy);
   }
 }
 
-NamedTensors OwnTensors::state() const {
+NamedTensors PerRankTensors::state() const {
   NamedTensors state{{fmt::format("has_{}s", kind_), is_saved_}};
   for (const Kept& kept : kept_) state.emplace_back(fmt::format("{}.{}", kind_, kept.name), kept.copy);
   return state;

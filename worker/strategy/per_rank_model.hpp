@@ -15,7 +15,7 @@
 #include "checkpoint/group/communicator.hpp"
 #include "worker/dist/pods.hpp"
 #include "worker/strategy/gradient_sync.hpp"
-#include "worker/strategy/own_tensors.hpp"
+#include "worker/strategy/per_rank_tensors.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 
 namespace trainyard::strategy {
@@ -42,7 +42,7 @@ class FlatParameters {
 };
 
 /// The parts of a strategy whose ranks have parameters of their own. The communicator outlives the strategy.
-struct OwnModelParts {
+struct PerRankModelParts {
   NamedTensors parameters;
   NamedTensors buffers;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
@@ -56,12 +56,12 @@ struct OwnModelParts {
 };
 
 /// The process group of the ranks that exchange parameters with each other.
-[[nodiscard]] c10d::ProcessGroup& peers_of(const OwnModelParts& parts);
+[[nodiscard]] c10d::ProcessGroup& peers_of(const PerRankModelParts& parts);
 
-/// The part that strategies share whose ranks train parameters of their own by their own gradients, and exchange the
-/// parameters. All ranks begin with rank 0's parameters and buffers. Each rank keeps its buffers. After
+/// The base of strategies in which each rank trains parameters of its own by its own gradients, and the ranks exchange
+/// parameters in place of gradients. All ranks begin with rank 0's parameters and buffers. Each rank keeps its buffers. After
 /// finish_gradients() grad() is what the rank's own backward passes have added up.
-class OwnModel : public GradientSync {
+class PerRankModel : public GradientSync {
  public:
   [[nodiscard]] Result<void> synchronize_model() override;
   void zero_gradients() override;
@@ -78,7 +78,7 @@ class OwnModel : public GradientSync {
 
  protected:
   /// `type`: that of the flat parameters.
-  OwnModel(OwnModelParts parts, torch::ScalarType type);
+  PerRankModel(PerRankModelParts parts, torch::ScalarType type);
 
   [[nodiscard]] bool is_exchange_due() const;
   /// The exchanges that the training has begun before this step.
@@ -96,7 +96,7 @@ class OwnModel : public GradientSync {
   /// Other copies of the same parameters as flat().
   [[nodiscard]] FlatParameters make_flat() const;
   [[nodiscard]] const torch::Tensor& flat_tensor() const { return flat_.flat(); }
-  [[nodiscard]] const OwnModelParts& parts() const { return parts_; }
+  [[nodiscard]] const PerRankModelParts& parts() const { return parts_; }
   [[nodiscard]] std::int64_t world_size() const { return parts_.process_group->getSize(); }
   /// The process group of the ranks that exchange with each other, of which is_peer() says whether this rank is one.
   [[nodiscard]] c10d::ProcessGroup& peers() const { return peers_of(parts_); }
@@ -117,10 +117,10 @@ class OwnModel : public GradientSync {
   [[nodiscard]] Result<void> restore_steps_and_buffers();
 
  private:
-  OwnModelParts parts_;
+  PerRankModelParts parts_;
   FlatParameters flat_;
-  OwnTensors own_parameters_;
-  OwnTensors own_buffers_;
+  PerRankTensors own_parameters_;
+  PerRankTensors own_buffers_;
   torch::Tensor steps_;  // int64 [1], on the host: the steps made so far
   std::uint64_t exchanged_bytes_ = 0;
   c10::intrusive_ptr<c10d::Work> work_;  // under way

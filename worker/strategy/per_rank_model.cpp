@@ -1,4 +1,4 @@
-#include "worker/strategy/own_model.hpp"
+#include "worker/strategy/per_rank_model.hpp"
 
 #include <ATen/Functions.h>
 #include <fmt/format.h>
@@ -90,69 +90,69 @@ std::vector<torch::Tensor> without_names(const NamedTensors& tensors) {
 
 }  // namespace
 
-c10d::ProcessGroup& peers_of(const OwnModelParts& parts) {
+c10d::ProcessGroup& peers_of(const PerRankModelParts& parts) {
   return parts.pods ? *parts.pods->first_ranks : *parts.process_group;
 }
 
-OwnModel::OwnModel(OwnModelParts parts, torch::ScalarType type)
+PerRankModel::PerRankModel(PerRankModelParts parts, torch::ScalarType type)
     : parts_{std::move(parts)},
       flat_{without_names(trained(parts_.parameters)), type},
       own_parameters_{trained(parts_.parameters), "parameter"},
       own_buffers_{parts_.buffers, "buffer"},
       steps_{torch::zeros({1}, torch::kInt64)} {}
 
-Result<void> OwnModel::synchronize_model() {
+Result<void> PerRankModel::synchronize_model() {
   NamedTensors model = parts_.parameters;
   model.insert(model.end(), parts_.buffers.begin(), parts_.buffers.end());
   TRY(agree_on_layout(model, parts_.communicator));
   return broadcast_from_rank0(model, parts_.process_group, parts_.wait, "the model");
 }
 
-void OwnModel::zero_gradients() {
+void PerRankModel::zero_gradients() {
   for (auto& [name, parameter] : parts_.parameters) parameter.mutable_grad().reset();
 }
 
-Result<void> OwnModel::after_update() {
+Result<void> PerRankModel::after_update() {
   steps_.add_(1);
   return {};
 }
 
-NamedTensors OwnModel::state() const {
+NamedTensors PerRankModel::state() const {
   NamedTensors state{{"steps", steps_}};
-  for (const OwnTensors* own : {&own_parameters_, &own_buffers_}) {
+  for (const PerRankTensors* own : {&own_parameters_, &own_buffers_}) {
     for (auto& named : own->state()) state.push_back(std::move(named));
   }
   return state;
 }
 
-void OwnModel::before_save() {
+void PerRankModel::before_save() {
   own_parameters_.before_save();
   own_buffers_.before_save();
 }
 
-Result<void> OwnModel::after_restore() {
+Result<void> PerRankModel::after_restore() {
   own_parameters_.after_restore();
   return restore_steps_and_buffers();
 }
 
-Result<void> OwnModel::restore_steps_and_buffers() {
+Result<void> PerRankModel::restore_steps_and_buffers() {
   own_buffers_.after_restore();
   return broadcast_from_rank0({{"steps", steps_}}, parts_.process_group, parts_.wait, "the strategy's state");
 }
 
-FlatParameters OwnModel::make_flat() const {
+FlatParameters PerRankModel::make_flat() const {
   return {without_names(trained(parts_.parameters)), flat_tensor().scalar_type()};
 }
 
-bool OwnModel::is_exchange_due() const {
+bool PerRankModel::is_exchange_due() const {
   return steps() % parts_.interval == 0;
 }
 
-std::int64_t OwnModel::exchanges() const {
+std::int64_t PerRankModel::exchanges() const {
   return (steps() + parts_.interval - 1) / parts_.interval;
 }
 
-std::int64_t OwnModel::peers_number() const {
+std::int64_t PerRankModel::peers_number() const {
   if (!parts_.pods) return world_size();
   std::vector<std::int64_t> numbers{world_size()};
   for (const dist::Pod& pod : parts_.pods->pods) numbers.push_back(pod.first_rank);
@@ -160,7 +160,7 @@ std::int64_t OwnModel::peers_number() const {
   return -1 - static_cast<std::int64_t>(word_hash(word_hash_start, std::as_bytes(std::span{numbers})) >> 1U);
 }
 
-void OwnModel::begin_sum_of_pod() {
+void PerRankModel::begin_sum_of_pod() {
   const auto start = [this] {
     std::vector<torch::Tensor> message{flat_tensor()};
     c10d::ProcessGroup& own = *parts_.pods->own;
@@ -169,7 +169,7 @@ void OwnModel::begin_sum_of_pod() {
   begin_exchange(start, flat_tensor().nbytes());
 }
 
-void OwnModel::begin_result_of_pod() {
+void PerRankModel::begin_result_of_pod() {
   const auto start = [this] {
     std::vector<torch::Tensor> message{flat_tensor()};
     return parts_.pods->own->broadcast(message, {.rootRank = 0});
@@ -177,7 +177,7 @@ void OwnModel::begin_result_of_pod() {
   begin_exchange(start, flat_tensor().nbytes());
 }
 
-void OwnModel::begin_exchange(const std::function<c10::intrusive_ptr<c10d::Work>()>& start, std::uint64_t bytes) {
+void PerRankModel::begin_exchange(const std::function<c10::intrusive_ptr<c10d::Work>()>& start, std::uint64_t bytes) {
   exchanged_bytes_ += bytes;
   try {
     work_ = start();
@@ -189,7 +189,7 @@ void OwnModel::begin_exchange(const std::function<c10::intrusive_ptr<c10d::Work>
   }
 }
 
-Result<bool> OwnModel::finish_exchange() {
+Result<bool> PerRankModel::finish_exchange() {
   if (own_failure_) std::rethrow_exception(own_failure_);
   if (!error_.empty()) return fail(ErrorKind::unavailable, fmt::format("{}: {}", what_is_exchanged, error_));
   if (!work_) return false;

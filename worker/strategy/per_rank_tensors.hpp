@@ -10,12 +10,12 @@
 
 namespace trainyard::strategy {
 
-/// This rank's own buffers or parameters as state of the strategy, where no rank sends its own to the others: a
-/// checkpoint's model has rank 0's.
-class OwnTensors {
+/// Tensors (buffers or parameters) whose values differ between ranks, as state of the strategy: each rank's part of a
+/// checkpoint has that rank's values, while the checkpoint's model has rank 0's.
+class PerRankTensors {
  public:
   /// Keeps `tensors`, which must keep their storage. `kind` is a part of their names in state(), such as "buffer".
-  OwnTensors(const NamedTensors& tensors, std::string kind);
+  PerRankTensors(const NamedTensors& tensors, std::string kind);
 
   /// Copies the tensors into state().
   void before_save();
