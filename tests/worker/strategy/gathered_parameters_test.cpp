@@ -1,6 +1,7 @@
 // Sharded with parameters in parts.
 #include "worker/strategy/gathered_parameters.hpp"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
@@ -201,6 +202,27 @@ TEST(GatheredParameters, HaveSecondDerivatives) {
   });
 }
 
+TEST(GatheredParameters, AreGatheredInABackwardPassThatTorchsDispatcherBegins) {
+  run_ranks(2, [&](RankThread& rank) {
+    ForkedLines model;
+    Sharded sharded = make_strategy(model, rank);
+    ASSERT_TRUE(sharded.synchronize_model().has_value());
+    sharded.zero_gradients();
+    const torch::Tensor loss = [&] {
+      const ForwardScope scope{sharded};
+      return model.loss({0, 1, 2, 3, 4});
+    }();
+    {
+      const BackwardScope scope{sharded, /*is_last_batch=*/true};
+      const auto backward = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_backward", "");
+      torch::jit::Stack stack{loss, c10::List<torch::Tensor>{}, c10::IValue{}, c10::IValue{}, false};  // As a script's.
+      backward.callBoxed(&stack);
+    }
+    ASSERT_TRUE(sharded.finish_gradients().has_value());
+    for (const ParameterShard& shard : sharded.shards()) EXPECT_TRUE(shard.rows.grad().defined());
+  });
+}
+
 TEST(GatheredParameters, TakeGatheringForNoChangeOfWhatAutogradHasSaved) {
   run_ranks(2, [&](RankThread& rank) {
     ForkedLines model;
@@ -256,8 +278,13 @@ TEST(GatheredParameters, LeaveAPassThatFailsOnThisRankAlone) {
                    std::runtime_error);
       return;
     }
-    sharded.zero_gradients();
-    EXPECT_FALSE(step_on(sharded, [&] { return torch::ones({}, torch::requires_grad()); }).has_value());
+    EXPECT_THROW(
+        {
+          const ForwardScope scope{sharded};
+          static_cast<void>(model.loss({0, 1, 2, 3, 4}));
+        },
+        ExchangeFailed)
+        << "rank 0 takes no part";
   });
 }
 
