@@ -118,8 +118,7 @@ std::vector<OptimizerTurn> open_turns(Module& module, const api::OptimizerSpec& 
     if (turns.size() > 1 && turn.gradients->has_parameters_in_parts()) {
       throw InvalidJob{
           "training.strategy.shardParameters is for a model with one optimizer, and this model configures several: "
-          "leave "
-          "it out"};
+          "leave the field out"};
     }
     turn.optimizer = turn.gradients->adapt(std::move(turn.optimizer));
   }
