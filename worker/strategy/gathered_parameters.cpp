@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "include/trainyard/options.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 
 namespace trainyard::strategy {
 namespace {

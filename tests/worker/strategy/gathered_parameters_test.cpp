@@ -21,6 +21,7 @@
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/strategy/tiny_model.hpp"
 #include "tests/worker/strategy/train_by_ddp.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 #include "worker/strategy/sharded.hpp"
 
 namespace trainyard::strategy {
