@@ -59,8 +59,8 @@ struct PerRankModelParts {
 [[nodiscard]] c10d::ProcessGroup& peers_of(const PerRankModelParts& parts);
 
 /// The base of strategies in which each rank trains parameters of its own by its own gradients, and the ranks exchange
-/// parameters in place of gradients. All ranks begin with rank 0's parameters and buffers. Each rank keeps its buffers. After
-/// finish_gradients() grad() is what the rank's own backward passes have added up.
+/// parameters in place of gradients. All ranks begin with rank 0's parameters and buffers. Each rank keeps its buffers.
+/// After finish_gradients() grad() is what the rank's own backward passes have added up.
 class PerRankModel : public GradientSync {
  public:
   [[nodiscard]] Result<void> synchronize_model() override;
