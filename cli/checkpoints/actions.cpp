@@ -30,8 +30,6 @@
 namespace trainyard::cli {
 namespace {
 
-constexpr int exit_failed = 1;
-
 namespace fs = std::filesystem;
 using checkpoint::Catalogue;
 using checkpoint::folder_key;

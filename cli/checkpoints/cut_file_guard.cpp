@@ -6,11 +6,10 @@
 #include <csignal>
 
 #include "cli/text/output.hpp"
+#include "common/exit_codes.hpp"
 
 namespace trainyard::cli {
 namespace {
-
-constexpr int exit_failed = 1;
 
 // Global, since a signal handler gets no arguments of ours.
 std::string message;
@@ -18,7 +17,7 @@ struct sigaction handled_before;
 
 void print_and_exit(int /*signal*/) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message.data(), message.size());
-  ::_exit(exit_failed);
+  ::_exit(exit_failure);
 }
 
 }  // namespace
