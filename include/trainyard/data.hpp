@@ -79,11 +79,12 @@ class Dataset {
   [[nodiscard]] virtual std::string id() const { return {}; }
   /// The number of classes: every target is a class from 0 on, below this. 0: it does not say, or has no classes.
   [[nodiscard]] virtual std::int64_t classes() const { return 0; }
-  /// The number of threads that read ahead where training.data.loaderThreads does not say it. More than 0: gather() and
-  /// gather_in_epoch() may be called by several threads at once, by as many as the job says or else by so many. 0: each
-  /// batch is gathered when it is due, or by one thread ahead where the job asks for any number of threads. With any
-  /// thread that reads ahead these functions must not use torch's default random generator, as the training thread uses
-  /// it meanwhile.
+  /// The number of threads that read batches ahead when the job leaves training.data.loaderThreads out.
+  ///
+  /// More than 0 declares gather() and gather_in_epoch() safe to call from several threads at once: the job may then
+  /// ask for any number of threads. 0 declares them unsafe: a job that asks for threads gets one, and any other job
+  /// none. Functions that a thread calls ahead must not use torch's default random generator, which the training thread
+  /// uses at that time.
   [[nodiscard]] virtual std::int64_t loader_threads() const { return 0; }
 };
 

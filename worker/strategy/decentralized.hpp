@@ -12,10 +12,10 @@ enum class PeerSelection {
   shift_one,  ///< The mean with one other rank, or pod, another one in each exchange. Needs an even number of them.
 };
 
-/// Bagua's decentralized algorithm: while a step's forward and backward passes run, each rank's parameters of the
-/// step's begin become a mean over several ranks. The optimizer then changes this mean by the rank's own gradients.
-/// Parameters of 64 bits are exchanged as such, all others as float32, since a mean in 16 bits would lose the steps of
-/// training. Throws InvalidJob for shift_one of an odd number of ranks, or of pods above one.
+/// Bagua's decentralized algorithm: while a step's forward and backward passes run, the ranks average the parameters
+/// with which the step began, over all ranks or over pairs. The optimizer then changes this mean by the rank's own
+/// gradients. Parameters of 64 bits are exchanged as such, all others as float32, since a mean in 16 bits would lose
+/// the steps of training. Throws InvalidJob for shift_one of an odd number of ranks, or of pods above one.
 [[nodiscard]] std::unique_ptr<GradientSync> make_decentralized(PerRankModelParts parts, PeerSelection selection);
 
 /// The rank with which `rank` exchanges in the exchange number `exchange` (from 0) of shift_one: the ranks of the first
