@@ -135,7 +135,7 @@ class Module : public torch::nn::Module {
   /// image: [C, H, W], or [N, C, H, W] for up to 256 images side by side, with 1 (gray) or 3 channels and sides up to
   /// 8192, on any device; uint8, or floats in [0, 1] (others are clamped). It may be changed afterwards. Does not wait
   /// for the device. Throws std::invalid_argument for another shape or type, also without snapshots. May be called in
-  /// training_step, training_step_end and validation_step.
+  /// training_step, training_step_end, validation_step, test_step and predict_step.
   void log_image(std::string_view name, const torch::Tensor& image);
 
  private:

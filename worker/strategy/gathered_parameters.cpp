@@ -173,7 +173,21 @@ bool GatheredParameters::make_round(const Wish& wish) {
   }
 }
 
-/// All ranks come to the same.
+/// Nothing when `text` is no message of a rank in a round.
+std::optional<GatheredParameters::Wish> GatheredParameters::read_wish(const std::string& text) const {
+  const auto message = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!message.is_array() || message.size() != 3) return std::nullopt;
+  const auto &has_ended = message[0], &full_gradients = message[1], &buckets = message[2];
+  if (!has_ended.is_boolean() || !full_gradients.is_number_unsigned() || !buckets.is_array()) return std::nullopt;
+  Wish wish{.has_ended = has_ended.get<bool>(), .full_gradients = full_gradients.get<std::size_t>(), .buckets = {}};
+  for (const auto& bucket : buckets) {
+    if (!bucket.is_number_unsigned() || bucket.get<std::size_t>() >= buckets_.size()) return std::nullopt;
+    wish.buckets.push_back(bucket.get<std::size_t>());
+  }
+  return wish;
+}
+
+/// Returns an equal value on all ranks. Throws ExchangeFailed.
 GatheredParameters::Agreed GatheredParameters::agree(const Wish& wish) {
   const std::string mine = nlohmann::json{wish.has_ended, wish.full_gradients, wish.buckets}.dump();
   const auto texts = communicator_.all_gather(mine);
@@ -186,11 +200,19 @@ GatheredParameters::Agreed GatheredParameters::agree(const Wish& wish) {
                           .retry_after = {}}};
   }
   Agreed agreed{.full_gradients = std::numeric_limits<std::size_t>::max()};
-  for (const std::string& text : *texts) {
-    const auto of_rank = nlohmann::json::parse(text);
-    agreed.have_all_ended = agreed.have_all_ended && of_rank.at(0).get<bool>();
-    agreed.full_gradients = std::min(agreed.full_gradients, of_rank.at(1).get<std::size_t>());
-    for (const auto& bucket : of_rank.at(2)) agreed.buckets.insert(bucket.get<std::size_t>());
+  for (std::size_t rank = 0; rank < texts->size(); ++rank) {
+    const auto of_rank = read_wish((*texts)[rank]);
+    if (!of_rank) {
+      throw ExchangeFailed{
+          {.kind = ErrorKind::invalid,
+           .message = fmt::format("the ranks' round for parameters: rank {} sent {} bytes that are no message of a "
+                                  "round over {} buckets: give all ranks one program and one model",
+                                  rank, (*texts)[rank].size(), buckets_.size()),
+           .retry_after = {}}};
+    }
+    agreed.have_all_ended = agreed.have_all_ended && of_rank->has_ended;
+    agreed.full_gradients = std::min(agreed.full_gradients, of_rank->full_gradients);
+    agreed.buckets.insert(of_rank->buckets.begin(), of_rank->buckets.end());
   }
   return agreed;
 }

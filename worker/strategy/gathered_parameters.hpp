@@ -51,8 +51,8 @@ class GatheredParameters final : private MemoryProvider {
   GatheredParameters(const GatheredParameters&) = delete;
   GatheredParameters& operator=(const GatheredParameters&) = delete;
 
-  /// From now on operators of this thread, and those of its backward passes, may use the parameters. What provides them
-  /// throws ExchangeFailed when a peer is lost.
+  /// From now on operators of this thread, and those of its backward passes, may use the parameters. An operator throws
+  /// ExchangeFailed when a peer is lost while its parameters are gathered.
   void begin(Pass pass);
   /// Ends the pass without the other ranks, because it has failed here.
   void leave();
@@ -91,6 +91,7 @@ class GatheredParameters final : private MemoryProvider {
   void provide(const std::vector<std::size_t>& places) override;
   /// True when all ranks have ended their pass. Throws ExchangeFailed.
   [[nodiscard]] bool make_round(const Wish& wish);
+  [[nodiscard]] std::optional<Wish> read_wish(const std::string& text) const;
   [[nodiscard]] Agreed agree(const Wish& wish);
   void begin_gather(Bucket& bucket);
   void finish_gather(Bucket& bucket);

@@ -35,12 +35,13 @@ class GradientSync {
   virtual void end_forward() {}
   /// `is_last_batch`: the next backward pass is the step's last. The passes before it only add to grad().
   virtual void begin_backward(bool is_last_batch) = 0;
+  /// Encloses, with begin_backward(), the backward pass of one batch.
   virtual void end_backward() {}
   /// After success each parameter's grad() is the mean over the ranks of what the step's backward passes have added up,
-  /// or undefined where no rank's loss used the parameter. Strategies whose
-  /// optimizer takes something else (QAdam), or whose ranks have parameters of their own (PerRankModel), leave in
-  /// grad() what their classes describe. On a GPU that holds for what is queued on the current stream afterwards; the
-  /// exchange itself may still run, and fail later.
+  /// or undefined where no rank's loss used the parameter. Strategies whose optimizer
+  /// takes something else (QAdam), or whose ranks have parameters of their own (PerRankModel), leave in grad() what
+  /// their classes describe. On a GPU that holds for what is queued on the current stream afterwards; the exchange
+  /// itself may still run, and fail later.
   [[nodiscard]] virtual Result<void> finish_gradients() = 0;
   /// The rows of parameters that this rank's optimizer updates, in place of whole parameters. finish_gradients() then
   /// gives these rows their gradients, and the parameters none. Empty: it updates all parameters.
@@ -48,11 +49,11 @@ class GradientSync {
     static const std::vector<ParameterShard> none;
     return none;
   }
-  /// The norm of the gradients of all shards(), from `norm`, the norm of this rank's. A scalar on the same device.
+  /// The norm of the gradients of all ranks' shards(), a scalar. `norm` is the norm of those of this rank's shards().
   /// Without shards: `norm`.
   [[nodiscard]] virtual Result<torch::Tensor> norm_of_all_gradients(const torch::Tensor& norm) { return norm; }
   /// Replaces `value`, which this rank has computed from the gradients of its shards(), by the maximum over all ranks.
-  /// Without shards all ranks have computed one value, and it stays.
+  /// Without shards it stays: each rank's optimizer reads whole gradients.
   [[nodiscard]] virtual Result<void> max_over_ranks(const torch::Tensor& /*value*/) { return {}; }
   /// To be called after the optimizer's step.
   [[nodiscard]] virtual Result<void> after_update() { return {}; }
@@ -66,8 +67,8 @@ class GradientSync {
     read();
     return {};
   }
-  /// True when the parameters that need a gradient have no memory outside of the passes of a step and
-  /// read_parameters(), and shards() has all that a rank keeps of them. So it is after synchronize_model().
+  /// True when, after synchronize_model(), the parameters that need a gradient have no memory outside of the passes of
+  /// a step and read_parameters(). A rank then keeps of them what shards() has.
   [[nodiscard]] virtual bool has_parameters_in_parts() const { return false; }
   /// Gives all ranks whole parameters, until synchronize_model(), which has to follow.
   [[nodiscard]] virtual Result<void> make_parameters_whole() { return {}; }
@@ -87,8 +88,8 @@ class GradientSync {
   /// those that it began with.
   [[nodiscard]] virtual Result<void> after_restore() { return {}; }
 
-  /// The bytes of all tensors that this rank's training steps have given to collectives: their size in memory, whatever
-  /// a collective makes of it on the wire.
+  /// The bytes of all tensors that this rank's training steps and read_parameters() have given to collectives: their
+  /// size in memory, whatever a collective makes of it on the wire.
   [[nodiscard]] virtual std::uint64_t exchanged_bytes() const { return 0; }
 };
 

@@ -38,7 +38,7 @@ class RowExchange {
 
   /// Starts to send all ranks `rows`, this rank's rows of each parameter. Throws as begin_reduce().
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin_gather(const std::vector<torch::Tensor>& rows);
-  /// To be called before finish_gather(), as it: frees what was sent.
+  /// Frees what was sent. May be called between the end of begin_gather()'s work and finish_gather(), to save memory.
   void free_sent() { sent_.reset(); }
   /// As finish_reduce(). `to`, tensors like the parameters, then have the rows of the other ranks, and with
   /// `sets_own_rows` this rank's too.

@@ -55,8 +55,8 @@ class ShardedGradients {
 
   /// With has_own_rows, while a backward pass runs: how many buckets, from the first on, are full or sent.
   [[nodiscard]] std::size_t full_buckets() const;
-  /// Sends the first `count` buckets, but for those that are sent. All ranks ask for equal numbers, which no rank's
-  /// full_buckets() is below. finish() returns what fails.
+  /// Sends those of the first `count` buckets that are not sent yet. `count` is equal on all ranks, and at most the
+  /// full_buckets() of each. finish() returns the failure of a send.
   void send_up_to(std::size_t count);
   /// The indices of the parameters of each bucket.
   [[nodiscard]] std::vector<BucketIndices> buckets() const;

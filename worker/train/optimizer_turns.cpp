@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "common/check.hpp"
 #include "common/try.hpp"
 #include "include/trainyard/options.hpp"
 #include "worker/train/optimizers.hpp"
@@ -172,16 +173,9 @@ checkpoint::State with_rows_of_parameters(checkpoint::State state, const std::ve
 }
 
 Result<void> read_parameters(const std::vector<OptimizerTurn>& turns, const std::function<void()>& read) {
-  std::function<Result<void>(std::size_t)> read_with = [&](std::size_t first) -> Result<void> {
-    if (first == turns.size()) {
-      read();
-      return {};
-    }
-    Result<void> within;
-    TRY(turns[first].gradients->read_parameters([&] { within = read_with(first + 1); }));
-    return within;
-  };
-  return read_with(0);
+  // open_turns() refuses parameters in parts where there are several turns.
+  check(turns.size() <= 1 || !turns.front().gradients->has_parameters_in_parts(), "one turn has parameters in parts");
+  return turns.front().gradients->read_parameters(read);
 }
 
 Result<void> make_parameters_whole(const std::vector<OptimizerTurn>& turns) {

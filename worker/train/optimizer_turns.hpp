@@ -51,7 +51,7 @@ struct ParameterRows {
 [[nodiscard]] checkpoint::State with_rows_of_parameters(checkpoint::State state,
                                                         const std::vector<OptimizerTurn>& turns);
 
-/// GradientSync::read_parameters() of all turns.
+/// GradientSync::read_parameters(), for the parameters of all turns.
 [[nodiscard]] Result<void> read_parameters(const std::vector<OptimizerTurn>& turns, const std::function<void()>& read);
 /// GradientSync::make_parameters_whole() of all turns.
 [[nodiscard]] Result<void> make_parameters_whole(const std::vector<OptimizerTurn>& turns);

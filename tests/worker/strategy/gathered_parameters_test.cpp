@@ -263,6 +263,28 @@ TEST(GatheredParameters, EndTheOtherRanksWithTheRoundsMessageWhenOneIsLost) {
   }
 }
 
+TEST(GatheredParameters, RefuseARoundInWhichAPeerSendsNoMessageOfOne) {
+  for (const std::string sent : {"", "{", "[]", "[false,0]", "[1,0,[]]", "[false,-1,[]]", "[false,0,0]",
+                                 "[false,0,[-1]]", "[false,0,[\"0\"]]", "[false,0,[99]]"}) {
+    run_ranks(2, [&](RankThread& rank) {
+      ForkedLines model;
+      Sharded sharded = make_strategy(model, rank);
+      ASSERT_TRUE(sharded.synchronize_model().has_value());
+      if (rank.rank == 1) {
+        EXPECT_TRUE(rank.communicator->all_gather(sent).has_value());
+        return;
+      }
+      try {
+        static_cast<void>(sharded.read_parameters([&] { static_cast<void>(model.loss({0})); }));
+        ADD_FAILURE() << sent;
+      } catch (const ExchangeFailed& failed) {
+        EXPECT_EQ(failed.error().kind, ErrorKind::invalid) << sent;
+        EXPECT_THAT(failed.error().message, HasSubstr("rank 1 sent ")) << sent;
+      }
+    });
+  }
+}
+
 TEST(GatheredParameters, LeaveAPassThatFailsOnThisRankAlone) {
   run_ranks(2, [&](RankThread& rank) {
     ForkedLines model;

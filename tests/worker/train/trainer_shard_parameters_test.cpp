@@ -150,13 +150,12 @@ TEST(TrainerShardParametersStart, BeginsWithTheWeightsOfTheJob) {
     run.training.max_steps = 2;
     run.training.strategy = sharded_strategy(shards_parameters);
     run.training.model.weights = folder.uri() + "/first";
-    // Where a job has no checkpoints, its weights are loaded too.
     ends.push_back(parameters_after(run));
   }
   expect_bits(ends[1], ends[0]);
 }
 
-TEST(TrainerShardParametersSteps, EndAsPeerLostWhenARankIsGone) {
+TEST(TrainerShardParametersSteps, EndWithTheRoundsFailureWhenARankIsGone) {
   TrainingRun run{2};
   run.training.strategy = sharded_strategy(true);
   run.training.max_steps = 4;
