@@ -18,7 +18,8 @@ inline constexpr std::string_view label_attempt = "trainyard.dev/attempt";
 inline constexpr std::string_view label_rank = "trainyard.dev/rank";  ///< The pod's index in the group (NODE_RANK).
 
 // The rank environment, process level, in the words of torch.distributed and torchrun. Pods of several ranks
-// (gpusPerPod > 1) get no RANK, LOCAL_RANK and ROLE_RANK: the launcher in the pod sets them for each rank process.
+// (gpusPerPod > 1, unless the strategy is dp or ddp2) get no RANK, LOCAL_RANK and ROLE_RANK: the launcher in the pod
+// sets them for each rank process.
 inline constexpr std::string_view env_master_addr = "MASTER_ADDR";
 inline constexpr std::string_view env_master_port = "MASTER_PORT";
 inline constexpr std::string_view env_rank = "RANK";

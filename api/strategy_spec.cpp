@@ -9,16 +9,19 @@ constexpr IntegerRange steps_range{.min = 1};
 constexpr IntegerRange bucket_mib_range{.min = 1, .max = 4096};
 constexpr IntegerRange interval_ms_range{.min = 1, .max = 86'400'000};
 constexpr IntegerRange rank_range{.min = 1, .max = 1024};
+constexpr IntegerRange replicas_range{.min = 1, .max = 64};
 
 constexpr IntegerRange fusion_mib_range{.min = 0, .max = 4096};
 /// The largest factor is the largest number of float16.
 constexpr NumberRange predivide_range{.max = 65'504, .is_min_open = true};
 
-constexpr EnumNames<StrategyName, 5> strategy_names{{{"ddp", StrategyName::ddp},
+constexpr EnumNames<StrategyName, 7> strategy_names{{{"ddp", StrategyName::ddp},
                                                      {"single", StrategyName::single},
                                                      {"horovod", StrategyName::horovod},
                                                      {"bagua", StrategyName::bagua},
-                                                     {"sharded", StrategyName::sharded}}};
+                                                     {"sharded", StrategyName::sharded},
+                                                     {"dp", StrategyName::dp},
+                                                     {"ddp2", StrategyName::ddp2}}};
 constexpr EnumNames<BaguaAlgorithm, 6> algorithm_names{
     {{"gradientAllreduce", BaguaAlgorithm::gradient_allreduce},
      {"bytegrad", BaguaAlgorithm::bytegrad},
@@ -79,6 +82,10 @@ bool is_async(const StrategySpec& strategy) {
   return strategy.name == StrategyName::bagua && strategy.algorithm == BaguaAlgorithm::async;
 }
 
+bool has_replicas(const StrategySpec& strategy) {
+  return strategy.name == StrategyName::dp || strategy.name == StrategyName::ddp2;
+}
+
 void read_strategy(FieldReader& fields, StrategySpec& strategy) {
   fields.read("name", strategy.name, strategy_names);
   fields.read("gradientCompression", strategy.gradient_compression, compression_names);
@@ -97,6 +104,7 @@ void read_strategy(FieldReader& fields, StrategySpec& strategy) {
   fields.read("broadcastBuffers", strategy.broadcast_buffers);
   fields.read("syncBatchNorm", strategy.sync_batch_norm);
   fields.read("shardParameters", strategy.shard_parameters);
+  fields.read("cpuReplicas", strategy.cpu_replicas, replicas_range);
   fields.read("timeline", strategy.timeline);
   fields.read_object("checkParametersEvery", [&](FieldReader& every) {
     every.require("steps");
@@ -112,6 +120,7 @@ json to_json(const StrategySpec& strategy) {
   if (!strategy.broadcast_buffers) object["broadcastBuffers"] = false;
   if (strategy.sync_batch_norm) object["syncBatchNorm"] = true;
   if (strategy.shard_parameters) object["shardParameters"] = true;
+  if (has_replicas(strategy)) object["cpuReplicas"] = strategy.cpu_replicas;
   if (strategy.bucket_mib) object["bucketMiB"] = *strategy.bucket_mib;
   if (strategy.name == StrategyName::horovod) {
     if (!strategy.autotune) object["fusionThresholdMiB"] = strategy.fusion_threshold_mib;

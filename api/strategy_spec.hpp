@@ -10,7 +10,15 @@
 /// units are those of crds/, where every field is described; docs/strategies.md explains them together.
 namespace trainyard::api {
 
-enum class StrategyName { ddp, single, horovod, bagua, sharded };
+enum class StrategyName {
+  ddp,
+  single,
+  horovod,
+  bagua,
+  sharded,
+  dp,    ///< One rank, which divides its batches among the devices of its pod.
+  ddp2,  ///< As dp within each pod, and as ddp between the pods.
+};
 
 /// The form in which a gradient is sent.
 enum class GradientCompression {
@@ -71,7 +79,9 @@ struct StrategySpec {
   std::int64_t async_warmup_steps = 0;      ///< async only: steps that exchange gradients.
   bool broadcast_buffers = true;
   bool sync_batch_norm = false;
-  bool shard_parameters = false;                       ///< sharded only: parameters are in parts too.
+  bool shard_parameters = false;  ///< sharded only: parameters are in parts too.
+  /// dp and ddp2, on the CPU: the replicas of the model that share a rank's batches. On GPUs each has one.
+  std::int64_t cpu_replicas = 1;
   bool timeline = false;                               ///< Each rank stores the times of its exchanges.
   std::optional<std::int64_t> check_parameters_every;  ///< Steps. Absent: at a resume and at the end only.
   bool operator==(const StrategySpec&) const = default;
@@ -81,6 +91,9 @@ struct StrategySpec {
 [[nodiscard]] bool has_own_parameters(const StrategySpec& strategy);
 /// True for bagua's algorithm async.
 [[nodiscard]] bool is_async(const StrategySpec& strategy);
+
+/// True for dp and ddp2, with which a pod has one rank for all of its devices.
+[[nodiscard]] bool has_replicas(const StrategySpec& strategy);
 
 void read_strategy(FieldReader& fields, StrategySpec& strategy);
 /// JSON as in the API. Reading it gives an equal value.

@@ -37,7 +37,7 @@ struct RestartSpec {
 enum class CleanPods { none, running, all };
 
 struct TrainingJobSpec {
-  std::int64_t replicas = 1;
+  std::int64_t replicas = 1;  ///< Pods.
   std::int64_t gpus_per_pod = 1;
   /// The PodTemplateSpec as the user wrote it; an empty object if there is none.
   nlohmann::json pod_template = nlohmann::json::object();

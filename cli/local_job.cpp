@@ -93,7 +93,14 @@ Result<LocalJob> adapt_to_machine(json job, const ClaimFolders& folders, const s
 
 std::int64_t rank_count_of(const json& job) {
   const json& spec = job.at("spec");
-  return spec.value("replicas", std::int64_t{1}) * std::max<std::int64_t>(spec.value("gpusPerPod", std::int64_t{1}), 1);
+  const auto pods = spec.value("replicas", std::int64_t{1});
+  return has_replicas_in_ranks(job) ? pods
+                                    : pods * std::max<std::int64_t>(spec.value("gpusPerPod", std::int64_t{1}), 1);
+}
+
+bool has_replicas_in_ranks(const json& job) {
+  const auto name = job.at("spec").value("/training/strategy/name"_json_pointer, "");
+  return name == "dp" || name == "ddp2";
 }
 
 json with_one_rank_per_pod(json job, std::int64_t rank_count) {
@@ -109,8 +116,28 @@ Result<void> check_rank_count(const json& job, std::int64_t rank_count) {
   return fail(ErrorKind::invalid, fmt::format("with {} ranks: {}", rank_count, api::to_string(violations.front())));
 }
 
-Result<LocalJob> with_devices(json job, std::int64_t rank_count, bool has_gpus) {
+namespace {
+
+/// `job`, whose strategy is dp or ddp2, with one pod whose rank has `device_count` devices.
+Result<LocalJob> with_devices_of_one_rank(json job, std::int64_t device_count, bool has_gpus) {
   json& spec = job.at("spec");
+  spec["replicas"] = 1;
+  set_gpus(spec, has_gpus ? device_count : 0);
+  if (!has_gpus) spec["training"]["strategy"]["cpuReplicas"] = device_count;
+  if (const auto violations = api::validate_training_job(job); !violations.empty())
+    return fail(ErrorKind::invalid,
+                fmt::format("with {} devices: {}", device_count, api::to_string(violations.front())));
+  return LocalJob{.object = std::move(job),
+                  .notes = {fmt::format("--devices: one rank, which divides its batches among {} {}.", device_count,
+                                        has_gpus ? "GPUs" : "replicas on the CPU")}};
+}
+
+}  // namespace
+
+Result<LocalJob> with_devices(json job, std::int64_t device_count, bool has_gpus) {
+  if (has_replicas_in_ranks(job)) return with_devices_of_one_rank(std::move(job), device_count, has_gpus);
+  json& spec = job.at("spec");
+  const std::int64_t rank_count = device_count;
   const std::int64_t replicas = spec.value("replicas", std::int64_t{1});
   const std::int64_t per_pod = spec.value("gpusPerPod", std::int64_t{1});
   const std::int64_t devices_per_rank = has_gpus ? 1 : 0;

@@ -27,6 +27,8 @@ struct LocalJob {
 
 /// The ranks of `job` (valid, defaults filled in): replicas, or replicas x gpusPerPod.
 [[nodiscard]] std::int64_t rank_count_of(const nlohmann::json& job);
+/// True when `job` has strategy dp or ddp2, with which a pod has one rank for all of its GPUs.
+[[nodiscard]] bool has_replicas_in_ranks(const nlohmann::json& job);
 
 /// `job` with one pod for each of `rank_count` ranks, as it runs on several machines. Its pods ask for no GPUs, since
 /// this machine does not know those of the others: a rank takes the GPU of its number on its machine.
@@ -36,9 +38,10 @@ struct LocalJob {
 /// certain numbers of ranks.
 [[nodiscard]] Result<void> check_rank_count(const nlohmann::json& job, std::int64_t rank_count);
 
-/// `job` (valid, defaults filled in) with `rank_count` pods of one rank, each with a GPU where `has_gpus`, and with a
-/// note where that is not what it asks for. ErrorKind::invalid when the job cannot have so many ranks.
-[[nodiscard]] Result<LocalJob> with_devices(nlohmann::json job, std::int64_t rank_count, bool has_gpus);
+/// `job` (valid, defaults filled in) with `device_count` pods of one rank, each with a GPU where `has_gpus`, and with a
+/// note where that is not what it asks for. Where has_replicas_in_ranks() it has one pod, whose rank has so many GPUs,
+/// or replicas on the CPU. ErrorKind::invalid when the job cannot have so many.
+[[nodiscard]] Result<LocalJob> with_devices(nlohmann::json job, std::int64_t device_count, bool has_gpus);
 
 /// Succeeds if a kubelet with `options` can start the pods of `job`. An error names what is missing, and the flag that
 /// adds it.

@@ -155,11 +155,12 @@ void add_note_on_files(LocalJob& job) {
 Result<std::vector<local::RankSeat>> seats_of(const json& job, const Machine& machine) {
   if (machine.hosts.empty()) return std::vector<local::RankSeat>{};
   auto seats = TRY(seat_ranks(machine.hosts, machine.rank_count.value_or(rank_count_of(job))));
-  // A rank that finds fewer GPUs on its host than the host has ranks ends, as in a pod.
-  if (job.at("spec").value("gpusPerPod", std::int64_t{1}) > 0) {
+  // A rank that finds fewer GPUs on its host than the host's ranks need ends, as in a pod.
+  if (const auto per_pod = job.at("spec").value("gpusPerPod", std::int64_t{1}); per_pod > 0) {
     for (local::RankSeat& seat : seats) {
       seat.variables[std::string{contract::env_gpus_per_pod}] =
-          seat.variables.at(std::string{contract::env_local_world_size});
+          has_replicas_in_ranks(job) ? std::to_string(per_pod)
+                                     : seat.variables.at(std::string{contract::env_local_world_size});
     }
   }
   return seats;

@@ -36,6 +36,11 @@ class TensorTree {
   /// Adds a tree, or replaces that of the same name. Throws std::invalid_argument for a tensor or a list.
   void set(std::string name, TensorTree tree);
 
+  /// The samples [begin, end) of a tree of `size` samples: views of the tensors, whose first dimension is the sample,
+  /// and the trees of lists, which have one for each sample. Throws std::invalid_argument for a tensor or a list of
+  /// another size.
+  [[nodiscard]] TensorTree samples(std::int64_t begin, std::int64_t end, std::int64_t size) const;
+
   /// A tree of the same form with `change` applied to each defined tensor.
   [[nodiscard]] TensorTree map(const std::function<torch::Tensor(const torch::Tensor&)>& change) const;
 
@@ -53,6 +58,8 @@ struct Batch {
   TensorTree named{};     ///< Further tensors of a model: masks, the boxes of each image, a second image.
 
   [[nodiscard]] std::int64_t size() const { return ids.size(0); }
+  /// The samples [begin, end) of the batch, with TensorTree::samples() of `named`. Throws as that does.
+  [[nodiscard]] Batch samples(std::int64_t begin, std::int64_t end) const;
   /// The batch with all tensors but `ids` on `device`. A tensor that is there already is not copied.
   [[nodiscard]] Batch on(torch::Device device) const;
 };

@@ -47,7 +47,9 @@ class Module : public torch::nn::Module {
   /// Only the optimizer should change parameters. A training_step that changes them in place makes each save block
   /// training for the copy, and the first checkpoint may be missed; it must never change them through data().
   [[nodiscard]] virtual StepOutput training_step(const Batch& batch, std::int64_t batch_index) = 0;
-  /// Returns the loss for backward(): `output.loss` unless overridden.
+  /// Returns the loss for backward(): `output.loss` unless overridden. `output` is that of the rank's whole batch: with
+  /// the strategies dp and ddp2 training_step is called for a part of it on each device, on an instance of the module
+  /// for each, and their outputs are joined before (docs/strategies.md).
   [[nodiscard]] virtual torch::Tensor training_step_end(StepOutput output);
 
   /// Logs the metrics of one batch of the validation set, in evaluation mode and without gradients. The job's status

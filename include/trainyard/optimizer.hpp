@@ -104,7 +104,8 @@ struct NamedOptimizer {
                                                   const torch::nn::Module& module);
 
 /// Makes `parameters` need no gradient while it lives. It is for a loss that goes through a network which another
-/// optimizer trains: the forward pass then keeps nothing for the gradients of that network.
+/// optimizer trains: the forward pass then keeps nothing for the gradients of that network. Works in the replicas of
+/// strategies dp and ddp2 too, whose parameters are copies with an autograd history, so that requires_grad_() throws.
 class FrozenParameters {
  public:
   explicit FrozenParameters(const std::vector<torch::Tensor>& parameters);
@@ -113,7 +114,8 @@ class FrozenParameters {
   FrozenParameters& operator=(const FrozenParameters&) = delete;
 
  private:
-  std::vector<torch::Tensor> frozen_;  // those that needed a gradient before
+  struct Frozen;
+  std::vector<Frozen> frozen_;  // those that needed a gradient before
 };
 
 /// An optimizer of LibTorch, with its parameter groups: torch::optim's Adam, AdamW, SGD without dampening, RMSprop or

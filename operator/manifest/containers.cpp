@@ -29,8 +29,9 @@ bool asks_for_device(const json& container) {
 
 }  // namespace
 
-std::int64_t ranks_per_pod(std::int64_t gpus_per_pod) {
-  return std::max<std::int64_t>(1, gpus_per_pod);
+std::int64_t ranks_per_pod(const api::TrainingJobSpec& spec) {
+  if (spec.training && api::has_replicas(spec.training->strategy)) return 1;
+  return std::max<std::int64_t>(1, spec.gpus_per_pod);
 }
 
 std::set<std::string> devices_of(const json& container) {

@@ -11,8 +11,9 @@
 
 namespace trainyard::manifest {
 
-/// Number of rank processes in one pod: one for each GPU; one without GPUs.
-[[nodiscard]] std::int64_t ranks_per_pod(std::int64_t gpus_per_pod);
+/// Number of rank processes in one pod: one for each GPU. One without GPUs, and where the strategy's only rank uses all
+/// of them.
+[[nodiscard]] std::int64_t ranks_per_pod(const api::TrainingJobSpec& spec);
 
 /// Names of the devices that the container asks for as extended resources.
 [[nodiscard]] std::set<std::string> devices_of(const nlohmann::json& container);

@@ -39,7 +39,7 @@ nlohmann::json worker_checkpoint(const api::CheckpointSpec& spec) {
 Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
                             std::int64_t grace_seconds, const ClusterTraits& traits) {
   const std::int64_t attempt = job.status.attempt;
-  const std::int64_t local_world_size = ranks_per_pod(job.spec.gpus_per_pod);
+  const std::int64_t local_world_size = ranks_per_pod(job.spec);
   // MASTER_ADDR is the full name of rank 0's pod in this attempt. A name that attempts share would also resolve to a
   // pod that is still terminating.
   const PodAddress master = traits.address_of(place_of(job, attempt, 0));

@@ -40,7 +40,7 @@ void read_termination_message(const std::string& text, const Observed& observed,
   if (const std::string reason = text_of("reason"); !reason.empty()) ending.reason = reason;
   if (const std::string sentence = text_of("message"); !sentence.empty()) ending.message = sentence;
   if (const auto culprit = number("culprit"); culprit && *culprit >= 0) {
-    ending.culprit = *culprit / manifest::ranks_per_pod(observed.job.spec.gpus_per_pod);
+    ending.culprit = *culprit / manifest::ranks_per_pod(observed.job.spec);
   }
   if (const auto code = number("culpritExitCode"); code && *code >= 0 && *code <= 255) {
     ending.culprit_exit_code = static_cast<int>(*code);

@@ -128,6 +128,10 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
        [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::sharded, .bucket_mib = 8}; }},
       {R"({"strategy": {"name": "sharded", "shardParameters": true}})",
        [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::sharded, .shard_parameters = true}; }},
+      {R"({"strategy": {"name": "dp", "cpuReplicas": 4}})",
+       [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::dp, .cpu_replicas = 4}; }},
+      {R"({"strategy": {"name": "ddp2", "bucketMiB": 4}})",
+       [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::ddp2, .bucket_mib = 4}; }},
       {R"({"strategy": {"name": "single"}})",
        [](TrainingSpec& spec) { spec.strategy = {.name = StrategyName::single}; }},
       {R"({"strategy": {"gradientCompression": "bf16"}})",
@@ -219,6 +223,10 @@ TEST(TrainingSpecToJson, WritesOnlyTheFieldsThatTheOthersLeaveAPurpose) {
   TrainingSpec spec;
   spec.strategy = {.name = StrategyName::single};
   EXPECT_EQ(written("strategy", spec), json::parse(R"({"name": "single"})"));
+  EXPECT_FALSE(has_replicas(spec.strategy));
+  spec.strategy = {.name = StrategyName::ddp2};
+  EXPECT_EQ(written("strategy", spec), json::parse(R"({"name": "ddp2", "cpuReplicas": 1})"));
+  EXPECT_TRUE(has_replicas(spec.strategy));
   spec.strategy = {.name = StrategyName::horovod, .op = ReductionOp::sum};
   EXPECT_EQ(written("strategy", spec), json::parse(R"({"name": "horovod", "fusionThresholdMiB": 128, "op": "sum"})"));
   spec.strategy = {.name = StrategyName::horovod, .autotune = true};

@@ -79,6 +79,28 @@ TEST(WithDevices, GivesEachRankADeviceAndSaysWhatItReplaces) {
   EXPECT_THAT(with_devices(job, 2, true)->notes, testing::IsEmpty()) << "that is what the job asks for";
 }
 
+TEST(WithDevices, GivesAllDevicesToTheOneRankOfDp) {
+  json job = a_job(training);
+  job["spec"]["replicas"] = 2;
+  job["spec"]["gpusPerPod"] = 4;
+  for (const char* name : {"dp", "ddp2"}) {
+    job["spec"]["training"]["strategy"] = {{"name", name}};
+    EXPECT_EQ(rank_count_of(job), 2);
+    const auto gpus = with_devices(job, 3, true);
+    ASSERT_TRUE(gpus) << gpus.error().message;
+    EXPECT_EQ(gpus->object["spec"]["replicas"], 1);
+    EXPECT_EQ(gpus->object["spec"]["gpusPerPod"], 3);
+    EXPECT_THAT(gpus->notes, testing::ElementsAre("--devices: one rank, which divides its batches among 3 GPUs."));
+    const auto processors = with_devices(job, 3, false);
+    ASSERT_TRUE(processors) << processors.error().message;
+    EXPECT_EQ(processors->object["spec"]["gpusPerPod"], 0);
+    EXPECT_EQ(processors->object["spec"]["training"]["strategy"]["cpuReplicas"], 3);
+    EXPECT_THAT(processors->notes, testing::ElementsAre(HasSubstr("among 3 replicas on the CPU")));
+  }
+  EXPECT_THAT(with_devices(job, 65, false).error().message,
+              HasSubstr("with 65 devices: spec.training.strategy.cpuReplicas"));
+}
+
 TEST(WithDevices, LeavesOutTheGpusThatAContainerAsksFor) {
   const json job = a_job(R"({"gpusPerPod": 2, "template": {"spec": {"containers": [{"name": "worker", "image": "i",
       "command": ["x"], "resources": {"limits": {"nvidia.com/gpu": 2, "cpu": 1}}}]}}})");

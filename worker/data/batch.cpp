@@ -63,6 +63,42 @@ TensorTree TensorTree::map(const std::function<torch::Tensor(const torch::Tensor
   return changed;
 }
 
+TensorTree TensorTree::samples(std::int64_t begin, std::int64_t end, std::int64_t size) const {
+  if (tensor_.defined() && (tensor_.dim() == 0 || tensor_.size(0) != size)) {
+    throw std::invalid_argument{
+        fmt::format("a batch of {} samples cannot be divided: it has a tensor of shape [{}], whose first dimension is "
+                    "not the sample",
+                    size, fmt::join(tensor_.sizes(), ", "))};
+  }
+  TensorTree part;
+  if (tensor_.defined()) part.tensor_ = tensor_.slice(0, begin, end);
+  const bool is_list = !children_.empty() && children_.front().first.empty();
+  if (is_list && children_.size() != static_cast<std::size_t>(size)) {
+    throw std::invalid_argument{
+        fmt::format("a batch of {} samples cannot be divided: it has a list of {} trees, and not one for each sample",
+                    size, children_.size())};
+  }
+  for (std::size_t place = 0; place < children_.size(); ++place) {
+    const auto& [name, child] = children_[place];
+    if (!is_list) {
+      part.children_.emplace_back(name, child.samples(begin, end, size));
+    } else if (static_cast<std::int64_t>(place) >= begin && static_cast<std::int64_t>(place) < end) {
+      part.children_.push_back(children_[place]);
+    }
+  }
+  return part;
+}
+
+Batch Batch::samples(std::int64_t begin, std::int64_t end) const {
+  const auto part = [&](const torch::Tensor& tensor) {
+    return TensorTree{tensor}.samples(begin, end, size()).tensor();
+  };
+  return {.inputs = part(inputs),
+          .targets = part(targets),
+          .ids = ids.slice(0, begin, end),
+          .named = named.samples(begin, end, size())};
+}
+
 Batch Batch::on(torch::Device device) const {
   const auto move = [&](const torch::Tensor& tensor) {
     // A copy from pinned memory need not be waited for: its users are queued after it on the stream.

@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <cstdint>
 #include <string_view>
 
 #include "include/trainyard/metrics.hpp"
@@ -13,6 +14,8 @@ namespace trainyard::observe {
 class MetricSink {
  public:
   virtual ~MetricSink() = default;
+  /// Sets the size of the batch that the next values belong to.
+  virtual void set_batch_size(std::int64_t samples) = 0;
   /// Never waits for the device.
   virtual void log(std::string_view name, const torch::Tensor& value, const LogOptions& options) = 0;
 };
@@ -20,8 +23,7 @@ class MetricSink {
 /// Takes a module's metrics while it trains, into the sums since the last log line, the sums of the epoch, or both.
 class TrainingMetrics final : public MetricSink {
  public:
-  /// Sets the size of the batch that the next values belong to.
-  void set_batch_size(std::int64_t samples) { weight_ = static_cast<double>(samples); }
+  void set_batch_size(std::int64_t samples) override { weight_ = static_cast<double>(samples); }
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& options) override {
     if (options.on_step) steps_.add(name, value, weight_, options);
     if (options.on_epoch) epoch_.add(name, value, weight_, options);
@@ -39,7 +41,7 @@ class TrainingMetrics final : public MetricSink {
 /// Takes a module's metrics during a validation, into sums over the whole validation.
 class ValidationMetrics final : public MetricSink {
  public:
-  void set_batch_size(std::int64_t samples) { weight_ = static_cast<double>(samples); }
+  void set_batch_size(std::int64_t samples) override { weight_ = static_cast<double>(samples); }
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& options) override {
     sums_.add(name, value, weight_, options);
   }

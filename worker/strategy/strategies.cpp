@@ -77,7 +77,9 @@ MakeExchange bagua_exchange(const api::StrategySpec& spec) {
 MakeExchange exchange_of(const api::StrategySpec& spec, std::vector<std::string> names) {
   switch (spec.name) {
     case api::StrategyName::ddp:
-    case api::StrategyName::single:   // It exchanges nothing.
+    case api::StrategyName::ddp2:
+    case api::StrategyName::dp:
+    case api::StrategyName::single:   // These two exchange nothing.
     case api::StrategyName::sharded:  // It has an exchange of its own.
       break;
     case api::StrategyName::horovod:
@@ -107,6 +109,8 @@ BucketLimits bucket_limits(const api::StrategySpec& spec) {
   constexpr std::int64_t ddp_mib = 25, bagua_mib = 10;
   switch (spec.name) {
     case api::StrategyName::ddp:
+    case api::StrategyName::ddp2:
+    case api::StrategyName::dp:
     case api::StrategyName::single:
     case api::StrategyName::sharded:
       break;
@@ -183,6 +187,12 @@ std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedT
         fmt::format("training.strategy.name: is single, which is one rank, but {} ranks were started: start one, or "
                     "name a strategy "
                     "of several ranks, such as ddp",
+                    group.world_size)};
+  }
+  if (spec.name == api::StrategyName::dp) {
+    throw InvalidJob{
+        fmt::format("training.strategy.name: is dp, which is one rank, but {} ranks were started: start one, or name "
+                    "ddp2, which is dp in each of several pods",
                     group.world_size)};
   }
   if (has_own_parameters(spec)) {

@@ -52,7 +52,7 @@ class EvaluationJob {
                   .wait = parts.wait,
                   .device = parts.device}},
         reported_at_{parts.clock.instant()} {
-    parts_.module.set_rank_context(&context_);
+    set_rank_context(&context_);
     parts_.module.set_image_sink(parts_.log_files);
     if (predicts())
       files_.emplace(*parts_.predictions,
@@ -61,7 +61,7 @@ class EvaluationJob {
   EvaluationJob(const EvaluationJob&) = delete;
   EvaluationJob& operator=(const EvaluationJob&) = delete;
   ~EvaluationJob() {
-    parts_.module.set_rank_context(nullptr);
+    set_rank_context(nullptr);
     parts_.module.set_image_sink(nullptr);
   }
 
@@ -126,15 +126,26 @@ class EvaluationJob {
                             }});
   }
 
+  void set_rank_context(RankContext* context) {
+    parts_.module.set_rank_context(context);
+    if (parts_.replicas != nullptr) parts_.replicas->set_rank_context(context);
+  }
+
   void step(const Batch& batch, std::int64_t index) {
+    parts_.replicas != nullptr ? step_of(*parts_.replicas, batch, index) : step_of(parts_.module, batch, index);
+  }
+
+  /// `model`: the module, or its replicas.
+  template <typename Model>
+  void step_of(Model& model, const Batch& batch, std::int64_t index) {
     switch (parts_.training.task) {
       case api::Task::test:
-        return parts_.module.test_step(batch, index);
+        return model.test_step(batch, index);
       case api::Task::predict:
-        written_ = files_->add(batch, parts_.module.predict_step(batch, index));
+        written_ = files_->add(batch, model.predict_step(batch, index));
         return;
       default:
-        return parts_.module.validation_step(batch, index);
+        return model.validation_step(batch, index);
     }
   }
 

@@ -14,6 +14,7 @@
 #include "worker/strategy/gradient_sync.hpp"
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/log_files.hpp"
+#include "worker/train/module_replicas.hpp"
 
 namespace trainyard::train {
 
@@ -21,6 +22,7 @@ namespace trainyard::train {
 struct EvaluationJobParts {
   const api::TrainingSpec& training;
   Module& module;
+  ModuleReplicas* replicas = nullptr;  ///< They share the batches of `module`; nullptr: it has none.
   const Dataset& data;
   strategy::GradientSync& gradients;  ///< Sends the weights of rank 0 to the other ranks.
   dist::Group& group;

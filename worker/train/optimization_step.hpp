@@ -19,6 +19,7 @@
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/loss_agreement.hpp"
 #include "worker/train/loss_scaler.hpp"
+#include "worker/train/module_replicas.hpp"
 #include "worker/train/optimizer_turns.hpp"
 #include "worker/train/precision.hpp"
 
@@ -41,6 +42,7 @@ struct StepParts {
   const api::TrainingSpec& training;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   strategy::WaitForWork wait;
+  ModuleReplicas* replicas = nullptr;  ///< They share the batches of `module`; nullptr: it has none.
   observe::StepTimer& timer;
   std::function<void()> before_update;  ///< Called before any parameter changes. Not set: nothing is.
   torch::Device device = torch::kCPU;

@@ -1,6 +1,7 @@
 #include "worker/train/optimizers.hpp"
 
 #include <fmt/format.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -230,16 +231,32 @@ NamedOptimizer make_named_optimizer(std::string name, const OptimizerSpec& spec,
   return named;
 }
 
+struct FrozenParameters::Frozen {
+  torch::Tensor parameter;
+  torch::autograd::Edge history;  // of the copy that a replica's parameter is
+};
+
 FrozenParameters::FrozenParameters(const std::vector<torch::Tensor>& parameters) {
   for (const torch::Tensor& parameter : parameters) {
     if (!parameter.requires_grad()) continue;
-    frozen_.push_back(parameter);
-    parameter.set_requires_grad(false);
+    if (parameter.is_leaf()) {
+      frozen_.push_back({.parameter = parameter, .history = {}});
+      parameter.set_requires_grad(false);
+    } else {
+      frozen_.push_back({.parameter = parameter, .history = torch::autograd::impl::gradient_edge(parameter)});
+      torch::autograd::impl::set_gradient_edge(parameter, {});
+    }
   }
 }
 
 FrozenParameters::~FrozenParameters() {
-  for (const torch::Tensor& parameter : frozen_) parameter.set_requires_grad(true);
+  for (const auto& [parameter, history] : frozen_) {
+    if (history.is_valid()) {
+      torch::autograd::impl::set_gradient_edge(parameter, history);
+    } else {
+      parameter.set_requires_grad(true);
+    }
+  }
 }
 
 }  // namespace trainyard

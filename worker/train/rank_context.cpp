@@ -40,7 +40,19 @@ torch::Tensor bytes_of(const torch::Tensor& tensor) {
 
 }  // namespace
 
+RankContext RankContext::of_replica(torch::Device device) const {
+  RankContext context{*this};
+  context.parts_.device = device;
+  context.is_of_replica_ = true;
+  return context;
+}
+
 std::vector<torch::Tensor> RankContext::all_gather(const std::vector<torch::Tensor>& tensors) const {
+  if (is_of_replica_) {
+    throw std::logic_error{
+        "all_gather() was called by a replica of the model, which has a part of this rank's batch (strategy dp or "
+        "ddp2): gather in training_step_end(), which has the whole batch, or in a callback"};
+  }
   const torch::NoGradGuard no_grad;
   check_equal_on_all_ranks(tensors);
   std::map<bool, std::vector<std::size_t>> places;  // by is_cpu()

@@ -34,10 +34,13 @@ class RankContext {
   [[nodiscard]] std::int64_t rank() const { return parts_.communicator.rank(); }
   [[nodiscard]] std::int64_t world_size() const { return parts_.communicator.world_size(); }
   [[nodiscard]] torch::Device device() const { return parts_.device; }
+  /// The facts as of now, for a replica of the module on `device`, which cannot gather.
+  [[nodiscard]] RankContext of_replica(torch::Device device) const;
 
   /// For each of `tensors` those of all ranks: [world size, ...] on its device, without history. Orders the current
   /// stream after the exchange, without waiting for the device. Collective. Throws std::invalid_argument where the
-  /// ranks' tensors differ in number, shape, dtype or kind of device, and strategy::ExchangeFailed.
+  /// ranks' tensors differ in number, shape, dtype or kind of device, strategy::ExchangeFailed, and std::logic_error in
+  /// a replica.
   [[nodiscard]] std::vector<torch::Tensor> all_gather(const std::vector<torch::Tensor>& tensors) const;
 
  private:
@@ -47,6 +50,7 @@ class RankContext {
   RankContextParts parts_;
   std::int64_t step_ = 0;
   std::int64_t epoch_ = 0;
+  bool is_of_replica_ = false;
 };
 
 }  // namespace trainyard::train

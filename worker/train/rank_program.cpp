@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -25,13 +24,10 @@
 #include "include/trainyard/program.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
-#include "worker/dist/cuda_module.hpp"
-#include "worker/dist/device_choice.hpp"
 #include "worker/dist/device_memory.hpp"
 #include "worker/dist/nccl_links.hpp"
 #include "worker/dist/process_settings.hpp"
 #include "worker/dist/steps_in_flight.hpp"
-#include "worker/dist/torch_error.hpp"
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/rank/environment.hpp"
 #include "worker/rank/group_environment.hpp"
@@ -44,10 +40,12 @@
 #include "worker/train/job.hpp"
 #include "worker/train/log_files.hpp"
 #include "worker/train/make_model.hpp"
+#include "worker/train/module_replicas.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/open_datasets.hpp"
 #include "worker/train/optimizer_turns.hpp"
 #include "worker/train/precision.hpp"
+#include "worker/train/rank_device.hpp"
 #include "worker/train/script_model.hpp"
 #include "worker/train/snapshot_taker.hpp"
 #include "worker/train/start_wait.hpp"
@@ -67,49 +65,6 @@ void set_up_logging(const rank::Environment& environment) {
   const auto asked = environment(rank::env_log_format);
   const bool is_text = asked ? *asked == "text" : isatty(STDERR_FILENO) != 0;
   logging::set_up(is_text ? logging::Format::text : logging::Format::json, logging::Level::info);
-}
-
-/// The node's name. Ranks of one node share its folder of local checkpoints.
-std::string node_name(const rank::Environment& environment) {
-  if (const auto name = environment(contract::env_node_name)) return *name;
-  std::array<char, 256> host{};
-  return gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
-}
-
-constexpr std::int64_t gpus_per_pod_max = 1024;
-
-/// This rank's device.
-struct Device {
-  torch::Device device = torch::kCPU;
-  std::unique_ptr<dist::DeviceMemoryGauge> memory;  ///< nullptr on the CPU.
-};
-
-/// Chooses this rank's device and makes it ready for use.
-OrEnd<Device> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group) {
-  const auto promised =
-      rank::optional_number(environment, contract::env_gpus_per_pod, {.min = 0, .max = gpus_per_pod_max});
-  if (!promised) return end_rank(Stage::device, promised.error());
-  if (*promised == 0) return Device{};
-  const auto found = dist::find_cuda_module(environment);
-  const auto device = dist::choose_device({.promised = *promised,
-                                           .local_rank = group.local_rank,
-                                           .node = "node " + node_name(environment),
-                                           .cuda_module = found ? Result<void>{} : tl::unexpected(found.error()),
-                                           .driver = dist::ask_gpu_driver()});
-  if (!device) return end_rank(Stage::device, device.error());
-  if (!*device) return Device{};
-  const auto module = dist::load_cuda_module(environment);
-  if (!module) return end_rank(Stage::device, module.error());
-  try {
-    (*module)->use_device(**device);
-  } catch (const std::exception& error) {
-    return end_rank(Stage::device, {.kind = ErrorKind::unavailable,
-                                    .message = fmt::format("GPU {} of node {} cannot be used: {}", **device,
-                                                           node_name(environment), dist::message_of(error)),
-                                    .retry_after = {}});
-  }
-  return Device{.device = {torch::kCUDA, static_cast<c10::DeviceIndex>(**device)},
-                .memory = std::make_unique<dist::CudaMemoryGauge>(**module)};
 }
 
 std::optional<api::KeepBestSpec> save_at_best(const Job& job) {
@@ -212,6 +167,7 @@ struct Run {
   std::optional<dist::StepsInFlight> in_flight;  // nothing on the CPU
   std::unique_ptr<TimelineFile> timeline;        // nullptr where nothing is recorded
   std::vector<OptimizerTurn> turns;
+  std::unique_ptr<ModuleReplicas> replicas;  // nullptr: the module has none
   std::unique_ptr<checkpoint::Checkpointer> checkpointer;
   std::unique_ptr<SnapshotTaker> snapshots;
   std::unique_ptr<LogFiles> log_files;
@@ -291,6 +247,49 @@ void finish_traces(const Run& run, const RankEnd& ended, Instant deadline) {
     logging::warn("the timeline of exchanges was not stored: the time is up", {});
 }
 
+/// A model in the job's number format, on a device.
+struct MadeModel {
+  std::shared_ptr<Module> module;
+  std::string script_digest;  // of its file, if it is a script
+};
+
+OrEnd<MadeModel> make_model_on(torch::Device device, const Models& models, const Run& run,
+                               const checkpoint::StartPatience& patience) {
+  const api::TrainingSpec& training = run.job.training;
+  MadeModel made;
+  if (training.model.kind == api::ModelKind::torchscript) {
+    auto script = load_script_model(training.model, read_options(run.job), patience, run.clock);
+    if (!script) return end_rank(script.error().kind == ErrorKind::invalid ? Stage::spec : Stage::data, script.error());
+    made = {.module = std::move(script->model), .script_digest = std::move(script->sha256)};
+  } else {
+    auto module = make_model(models, training.model);
+    if (!module) return end_rank(Stage::spec, module.error());
+    made.module = std::move(*module);
+  }
+  made.module->to(device);
+  convert(*made.module, number_format(training));
+  return made;
+}
+
+/// nullptr when the rank has one device for its batches.
+OrEnd<std::unique_ptr<ModuleReplicas>> make_replicas(const RankDevice& own, const Models& models, const Run& run,
+                                                     const rank::GroupEnvironment& group,
+                                                     const checkpoint::StartPatience& patience) {
+  const api::TrainingSpec& training = run.job.training;
+  if (!api::has_replicas(training.strategy)) return nullptr;
+  const auto devices = devices_of_further_replicas(own, group, training.strategy.cpu_replicas);
+  if (!devices) return end_rank(Stage::spec, devices.error());
+  if (devices->empty()) return nullptr;
+  std::vector<Replica> replicas;
+  for (const torch::Device device : *devices) {
+    auto made = TRY(make_model_on(device, models, run, patience));
+    replicas.push_back({.module = std::move(made.module), .device = device});
+  }
+  return std::make_unique<ModuleReplicas>(
+      *run.module, own.device, std::move(replicas),
+      ReplicaOptions{.format = number_format(training), .has_threads = !own.device.is_cpu(), .seed = training.seed});
+}
+
 /// Runs a job that trains nothing. `wait`: for collectives.
 OrEnd<RankEnd> run_evaluation(Run& run, strategy::GradientSync& gradients, RankLink& link, std::int64_t attempt,
                               torch::Device device, const strategy::WaitForWork& wait,
@@ -305,6 +304,7 @@ OrEnd<RankEnd> run_evaluation(Run& run, strategy::GradientSync& gradients, RankL
   }
   return run_evaluation_job({.training = training,
                              .module = *run.module,
+                             .replicas = run.replicas.get(),
                              .data = *data_of(training.task, run.datasets),
                              .gradients = gradients,
                              .group = run.group,
@@ -347,19 +347,8 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   const auto duration = start_patience_of(environment);
   if (!duration) return end_rank(Stage::rendezvous, duration.error());
   const checkpoint::StartPatience patience = start_patience(*duration, link, run.clock);
-  std::string script_digest;
-  if (training.model.kind == api::ModelKind::torchscript) {
-    auto script = load_script_model(training.model, read_options(run.job), patience, run.clock);
-    if (!script) return end_rank(script.error().kind == ErrorKind::invalid ? Stage::spec : Stage::data, script.error());
-    run.module = std::move(script->model);
-    script_digest = std::move(script->sha256);
-  } else {
-    auto module = make_model(models, training.model);
-    if (!module) return end_rank(Stage::spec, module.error());
-    run.module = std::move(*module);
-  }
-  run.module->to(device);
-  convert(*run.module, number_format(training));
+  const auto made = TRY(make_model_on(device, models, run, patience));
+  run.module = made.module;
   const auto folder = find_data(run.job, link, run.clock, patience);
   // A refusal may concern the whole job or only this rank's node: the ranks compare their results once the group has
   // formed.
@@ -373,7 +362,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   run.group = TRY(form_group(*deadlines, group, device, training, link));
   auto agreed = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
   if (agreed) agreed = agree_on_data(run.datasets, *run.group.communicator);
-  if (agreed && !script_digest.empty()) agreed = agree_on_script(script_digest, *run.group.communicator);
+  if (agreed && !made.script_digest.empty()) agreed = agree_on_script(made.script_digest, *run.group.communicator);
   if (!agreed) {
     const bool is_peer = agreed.error().kind == ErrorKind::cancelled;
     return lost(link, is_peer ? Stage::step : Stage::data, agreed.error());
@@ -400,9 +389,11 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   }
   if (training.task != api::Task::fit) {
     // Nothing is trained: the exchange then only sends the weights, and keeps no memory for gradients. So every
-    // strategy is like ddp here, but `single`, which refuses several ranks.
+    // strategy is like ddp here, but `single` and `dp`, which refuse several ranks.
     for (const auto& [name, parameter] : named_parameters(*run.module)) parameter.set_requires_grad(false);
-    const bool is_single = training.strategy.name == api::StrategyName::single;
+    const bool is_single =
+        training.strategy.name == api::StrategyName::single || training.strategy.name == api::StrategyName::dp;
+    run.replicas = TRY(make_replicas(opened, models, run, group, patience));
     const auto gradients =
         strategy::make_gradient_sync(named_parameters(*run.module), named_buffers(*run.module), run.group, wait, follow,
                                      is_single ? training.strategy : api::StrategySpec{});
@@ -415,6 +406,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), run.group, wait, follow,
                                         training.strategy, run.timeline ? &run.timeline->timeline() : nullptr);
   });
+  run.replicas = TRY(make_replicas(opened, models, run, group, patience));
   run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));
   run.snapshots = TRY(open_snapshots(run, group.attempt));
   run.log_files = TRY(open_log_files(run, group.attempt));
@@ -422,7 +414,9 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   auto record = TRY(open_record(run.job, group));
   seed_for_training(training.seed, run.group.rank);
   if (run.group.rank == 0)
-    log_beginning(training, *run.datasets.train, run.datasets.sampler.get(), run.group.world_size, device);
+    log_beginning(
+        training, *run.datasets.train, run.datasets.sampler.get(),
+        {.world_size = run.group.world_size, .device = device, .replicas = run.replicas ? run.replicas->count() : 1});
   run.trainer.emplace(
       TrainerParts{.training = training,
                    .checkpoint_every = run.job.checkpoint ? run.job.checkpoint->every : api::Every{},
@@ -432,6 +426,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .weights_s3 = read_options(run.job),
                    .start_patience = patience,
                    .module = *run.module,
+                   .replicas = run.replicas.get(),
                    .train_data = *run.datasets.train,
                    .sampler = run.datasets.sampler.get(),
                    .validation_data = run.datasets.validation.get(),

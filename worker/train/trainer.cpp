@@ -58,6 +58,7 @@ Trainer::Trainer(TrainerParts parts)
              .training = parts_.training,
              .process_group = parts_.group.process_group,
              .wait = follow_or_wait(parts_),
+             .replicas = parts_.replicas,
              .timer = log_.timer(),
              .before_update =
                  [this] {
@@ -74,6 +75,7 @@ Trainer::Trainer(TrainerParts parts)
       callbacks_{parts_.module},
       validation_{{.training = parts_.training,
                    .module = parts_.module,
+                   .replicas = parts_.replicas,
                    .data = parts_.validation_data,
                    .communicator = *parts_.group.communicator,
                    .save_at_best = parts_.save_at_best,
@@ -82,6 +84,7 @@ Trainer::Trainer(TrainerParts parts)
                    .device = parts_.device}},
       reported_at_{parts_.clock.instant()} {
   parts_.module.set_rank_context(&context_);
+  if (parts_.replicas != nullptr) parts_.replicas->set_rank_context(&context_);
   std::ranges::move(step_.entries(), std::back_inserter(state_.entries));
   if (ema_) std::ranges::move(ema_->entries(), std::back_inserter(state_.entries));
   std::ranges::move(callbacks_.entries(), std::back_inserter(state_.entries));

@@ -27,6 +27,7 @@
 #include "worker/train/ending.hpp"
 #include "worker/train/log_files.hpp"
 #include "worker/train/lr_schedule.hpp"
+#include "worker/train/module_replicas.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimization_step.hpp"
 #include "worker/train/optimizer_turns.hpp"
@@ -54,6 +55,7 @@ struct TrainerParts {
   storage::S3Options weights_s3;               ///< S3 settings for training.model.weights.
   checkpoint::StartPatience start_patience{};  ///< For the storage of the weights.
   Module& module;
+  ModuleReplicas* replicas = nullptr;  ///< They share this rank's batches; nullptr: `module` has none.
   const Dataset& train_data;
   const Sampler* sampler = nullptr;          ///< nullptr: random orders of `train_data`.
   const Dataset* validation_data = nullptr;  ///< nullptr: no validation.

@@ -74,16 +74,26 @@ void TrainingLog::show(const observe::MetricValues& values, snapshot::Over over,
 }
 
 void log_beginning(const api::TrainingSpec& training, const Dataset& samples, const Sampler* sampler,
-                   std::int64_t world_size, torch::Device device) {
+                   const Computers& computers) {
+  const std::int64_t world_size = computers.world_size;
   logging::info("training begins",
                 {{"model", training.model.name},
                  {"worldSize", world_size},
-                 {"device", device.str()},
+                 {"device", computers.device.str()},
                  {"threadsPerRank", at::get_num_threads()},
                  {"batchSize", training.batch_size},
                  {"effectiveBatchSize", training.batch_size * world_size * training.accumulate_grad_batches},
                  {"trainingSamples", samples.size()},
                  {"epochSamples", data::epoch_samples(make_sampling(training, samples, sampler), world_size)}});
+  if (computers.replicas > 1) {
+    const std::int64_t of_each = (training.batch_size + computers.replicas - 1) / computers.replicas;
+    logging::info("each rank divides its batches among replicas of the model",
+                  {{"replicas", computers.replicas}, {"samplesOfEach", of_each}});
+    if (of_each * (computers.replicas - 1) >= training.batch_size) {
+      logging::warn("some replicas get no samples: training.batchSize is too small for so many",
+                    {{"replicas", computers.replicas}, {"batchSize", training.batch_size}});
+    }
+  }
   const bool has_mean_gradients =
       training.strategy.op == api::ReductionOp::average && !api::has_own_parameters(training.strategy);
   if (world_size > 1 && has_mean_gradients && training.optimizer.lr_scaling == api::LrScaling::none) {

@@ -78,9 +78,16 @@ class TrainingLog {
   bool is_loss_finite_ = true;  // of the last line
 };
 
+/// What computes a job's batches.
+struct Computers {
+  std::int64_t world_size = 1;
+  torch::Device device = torch::kCPU;  ///< This rank's.
+  std::int64_t replicas = 1;           ///< Of the model in this rank.
+};
+
 /// Logs what is trained, on how many ranks, and what the number of ranks means for batch and learning rate.
 /// `sampler` may be nullptr.
 void log_beginning(const api::TrainingSpec& training, const Dataset& samples, const Sampler* sampler,
-                   std::int64_t world_size, torch::Device device);
+                   const Computers& computers);
 
 }  // namespace trainyard::train

@@ -46,7 +46,11 @@ Result<std::optional<observe::MetricValues>> Validation::evaluate(const Evaluati
   const EvaluationOptions options{.batch_size = parts_.training.batch_size,
                                   .device = parts_.device,
                                   .loader_threads = loader_threads(parts_.training.data, *parts_.data),
-                                  .format = number_format(parts_.training)};
+                                  .format = number_format(parts_.training),
+                                  .step = [this](const Batch& batch, std::int64_t index) {
+                                    parts_.replicas != nullptr ? parts_.replicas->validation_step(batch, index)
+                                                               : parts_.module.validation_step(batch, index);
+                                  }};
   Result<std::optional<observe::MetricValues>> values;
   const auto run = [&] { values = train::evaluate(parts_.module, *parts_.data, options, parts_.communicator, rounds); };
   if (parts_.ema != nullptr) {

@@ -16,6 +16,7 @@
 #include "worker/train/ema.hpp"
 #include "worker/train/evaluate.hpp"
 #include "worker/train/lr_schedule.hpp"
+#include "worker/train/module_replicas.hpp"
 #include "worker/train/training_state.hpp"
 #include "worker/train/watched_metric.hpp"
 
@@ -25,7 +26,8 @@ namespace trainyard::train {
 struct ValidationParts {
   const api::TrainingSpec& training;
   Module& module;
-  const Dataset* data = nullptr;  ///< nullptr: nothing is validated.
+  ModuleReplicas* replicas = nullptr;  ///< They share the batches of `module`; nullptr: it has none.
+  const Dataset* data = nullptr;       ///< nullptr: nothing is validated.
   checkpoint::Communicator& communicator;
   std::optional<api::KeepBestSpec> save_at_best{};  ///< Set: is_best() says when this metric was the best so far.
   Ema* ema = nullptr;                               ///< The model is validated with these averages, if there are any.

@@ -108,6 +108,19 @@ TEST(BuildPod, LeavesRankAndLocalRankToTheLauncherOfAPodWithSeveralRanks) {
   EXPECT_FALSE(environment.contains("ROLE_RANK"));
 }
 
+TEST(BuildPod, StartsOneRankForAllGpusOfAPodWhereTheStrategyDividesItsBatches) {
+  for (const auto name : {api::StrategyName::dp, api::StrategyName::ddp2}) {
+    const json worker = worker_of(pod_of(a_job().gpus_per_pod(4), 1,
+                                         [&](api::TrainingJob& job) { job.spec.training->strategy = {.name = name}; }));
+    auto environment = environment_of(worker);
+    EXPECT_EQ(environment.at("WORLD_SIZE"), "2");
+    EXPECT_EQ(environment.at("LOCAL_WORLD_SIZE"), "1");
+    EXPECT_EQ(environment.at("RANK"), "1");
+    EXPECT_EQ(environment.at("TRAINYARD_GPUS_PER_POD"), "4");
+    EXPECT_EQ(worker.at("resources").at("limits").at("nvidia.com/gpu"), "4");
+  }
+}
+
 TEST(BuildPod, SetsTorchrunsVariablesOfTheAttempt) {
   const auto environment = environment_of(worker_of(pod_of(a_job(), 1, [](api::TrainingJob& job) {
     job.status.attempt = 3;

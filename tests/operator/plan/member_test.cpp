@@ -159,6 +159,12 @@ TEST(JudgePod, ReadsWhatTheWorkerWroteLast) {
   }
 }
 
+TEST(JudgePod, TakesARankForItsPodWhereAPodHasOneForAllItsGpus) {
+  Observed observed = an_observed(a_job().replicas(4).gpus_per_pod(2)).ended(1, 83, R"({"culprit": 3})", "Error");
+  observed.job.spec.training->strategy = {.name = api::StrategyName::ddp2};
+  EXPECT_EQ(judge_pod(observed, observed.pods.at(1)).ending->culprit, 3);
+}
+
 TEST(MembersOf, AreTheRanksThatTheAttemptWasFormedWith) {
   const auto states = [](const Observed& observed) {
     std::vector<MemberState> states;

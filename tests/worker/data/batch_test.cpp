@@ -51,6 +51,39 @@ TEST(TensorTree, TakesNewPartsOnlyByName) {
   EXPECT_THROW(list.set("part", torch::zeros({1})), std::invalid_argument);
 }
 
+TEST(Batch, IsDividedByTensorsFirstDimensionAndTheTreesOfLists) {
+  const Batch batch{.inputs = torch::arange(6).view({3, 2}),
+                    .targets = {},
+                    .ids = torch::arange(3),
+                    .named = {{"mask", torch::arange(3)},
+                              {"boxes", TensorTree::list({torch::zeros({3, 4}), torch::zeros({1, 4}), TensorTree{}})},
+                              {"none", TensorTree{}},
+                              {"views", {{"left", torch::arange(3)}}}}};
+  const Batch part = batch.samples(1, 3);
+  EXPECT_EQ(part.size(), 2);
+  EXPECT_TRUE(torch::equal(part.inputs, torch::arange(2, 6).view({2, 2})));
+  EXPECT_FALSE(part.targets.defined());
+  EXPECT_TRUE(torch::equal(part.named.at("mask").tensor(), torch::arange(1, 3)));
+  EXPECT_EQ(part.named.at("boxes").size(), 2U);
+  EXPECT_EQ(part.named.at("boxes").at(0).tensor().size(0), 1);
+  EXPECT_TRUE(torch::equal(part.named.at("views").at("left").tensor(), torch::arange(1, 3)));
+  EXPECT_TRUE(part.named.contains("none"));
+}
+
+TEST(Batch, RefusesToDivideWhatHasNotOneOfItForEachSample) {
+  Batch batch{.inputs = torch::zeros({3, 2}), .targets = torch::zeros({}), .ids = torch::arange(3)};
+  EXPECT_THAT([&] { (void)batch.samples(0, 1); },
+              ThrowsMessage<std::invalid_argument>(
+                  "a batch of 3 samples cannot be divided: it has a tensor of shape [], whose first dimension is not "
+                  "the sample"));
+  batch.targets = torch::zeros({2});
+  EXPECT_THAT([&] { (void)batch.samples(0, 1); }, ThrowsMessage<std::invalid_argument>(HasSubstr("of shape [2]")));
+  batch.targets = {};
+  batch.named = {{"boxes", TensorTree::list({torch::zeros({1})})}};
+  EXPECT_THAT([&] { (void)batch.samples(0, 1); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("it has a list of 1 trees, and not one for each sample")));
+}
+
 TEST(Batch, MovesEveryTensorButTheIds) {
   const torch::Device meta{torch::kMeta};
   Batch batch{.inputs = torch::rand({2, 3}), .targets = {}, .ids = torch::arange(2), .named = a_tree()};

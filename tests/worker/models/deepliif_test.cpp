@@ -42,6 +42,7 @@ class Pictures final : public Dataset {
 };
 
 struct Seen final : observe::MetricSink, observe::ImageSink {
+  void set_batch_size(std::int64_t /*samples*/) override {}
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& /*options*/) override {
     values[std::string{name}] = value.item<double>();
   }

@@ -1,5 +1,6 @@
 #include "worker/strategy/strategies.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -40,18 +41,22 @@ TEST(MakeGradientSync, OneRankAloneKeepsItsGradients) {
   });
 }
 
-TEST(MakeGradientSync, RefusesOneRankAloneWhereSeveralWereStarted) {
-  fakes::run_ranks(2, [](fakes::RankThread& rank) {
-    auto group = group_of(rank);
-    const auto weight = torch::ones({3}, torch::requires_grad());
-    try {
-      std::ignore = make_gradient_sync({{"weight", weight}}, {}, group, fakes::plain_wait, {}, single, nullptr);
-      ADD_FAILURE() << "two ranks were taken";
-    } catch (const InvalidJob& error) {
-      EXPECT_THAT(error.what(), testing::StartsWith(
-                                    "training.strategy.name: is single, which is one rank, but 2 ranks were started"));
-    }
-  });
+TEST(MakeGradientSync, RefusesStrategiesOfOneRankWhereSeveralWereStarted) {
+  for (const auto& [spec, name] :
+       {std::pair{single, "single"}, {api::StrategySpec{.name = api::StrategyName::dp}, "dp"}}) {
+    fakes::run_ranks(2, [&, spec = spec, name = name](fakes::RankThread& rank) {
+      auto group = group_of(rank);
+      const auto weight = torch::ones({3}, torch::requires_grad());
+      try {
+        std::ignore = make_gradient_sync({{"weight", weight}}, {}, group, fakes::plain_wait, {}, spec, nullptr);
+        ADD_FAILURE() << "two ranks were taken";
+      } catch (const InvalidJob& error) {
+        EXPECT_THAT(error.what(),
+                    testing::StartsWith(fmt::format(
+                        "training.strategy.name: is {}, which is one rank, but 2 ranks were started", name)));
+      }
+    });
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -63,10 +64,12 @@ class TrainingRun {
   /// The store of rank 0's log files, of the kinds in `training`. Not set: none are written.
   std::function<std::unique_ptr<storage::Store>()> open_log_files;
   std::function<std::string(std::int64_t rank)> node_of;  ///< Not set: all ranks are on one node.
-  std::vector<std::int64_t> pods;                         ///< The ranks of each pod, for exchanges by pod.
-  std::function<void(const Rank&)> after_first_step;      ///< TrainerParts::after_first_step, on each rank's thread.
-  std::function<void()> on_end;                           ///< On each rank's thread, when its trainer has ended.
-  FailingExchange* exchange = nullptr;                    ///< Of rank 0. Not set: no exchange fails of itself.
+  /// The replicas that share a rank's batches. Not set: the module has none. One rank calls at a time.
+  std::function<std::unique_ptr<ModuleReplicas>(Module& module)> make_replicas;
+  std::vector<std::int64_t> pods;                     ///< The ranks of each pod, for exchanges by pod.
+  std::function<void(const Rank&)> after_first_step;  ///< TrainerParts::after_first_step, on each rank's thread.
+  std::function<void()> on_end;                       ///< On each rank's thread, when its trainer has ended.
+  FailingExchange* exchange = nullptr;                ///< Of rank 0. Not set: no exchange fails of itself.
   std::optional<std::string> sample_record;
   std::int64_t attempt = 1;
   std::int64_t training_samples = 100;
@@ -99,6 +102,11 @@ class TrainingRun {
       return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), group, wait, {},
                                           training.strategy);
     });
+    std::unique_ptr<ModuleReplicas> replicas;
+    if (make_replicas) {
+      const std::scoped_lock lock{making_};
+      replicas = make_replicas(module);
+    }
     std::unique_ptr<checkpoint::Checkpointer> checkpointer;
     if (checkpoint) {
       const checkpoint::Identity identity{.job = "ns/job", .job_uid = "uid", .attempt = attempt, .fingerprint = "same"};
@@ -123,6 +131,7 @@ class TrainingRun {
                      .when_busy = checkpoint ? checkpoint->when_busy : api::WhenBusy::skip,
                      .save_at_best = checkpoint && checkpoint->every.best ? checkpoint->keep.best : std::nullopt,
                      .module = module,
+                     .replicas = replicas.get(),
                      .train_data = training_data == nullptr ? train_data : *training_data,
                      .sampler = sampler_of ? sampler_of(thread.rank) : nullptr,
                      .validation_data = validation_data == nullptr ? &small_validation_data : validation_data,
@@ -154,6 +163,8 @@ class TrainingRun {
     for (const auto& buffer : named_buffers(module)) state.push_back(buffer);
     rank.checksum = strategy::checksum(state);
   }
+
+  std::mutex making_;  // torch's random generator is one for all ranks
 };
 
 }  // namespace trainyard::train

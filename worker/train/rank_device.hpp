@@ -1,0 +1,37 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/dist/device_memory.hpp"
+#include "worker/rank/environment.hpp"
+#include "worker/rank/group_environment.hpp"
+#include "worker/train/ending.hpp"
+
+namespace trainyard::train {
+
+/// This rank's device.
+struct RankDevice {
+  torch::Device device = torch::kCPU;
+  std::unique_ptr<dist::DeviceMemoryGauge> memory;  ///< nullptr on the CPU.
+  std::int64_t gpus = 0;  ///< GPUs that this rank's pod was promised or, where none were, that the driver shows.
+};
+
+/// The node's name. Ranks of one node share its folder of local checkpoints.
+[[nodiscard]] std::string node_name(const rank::Environment& environment);
+
+/// Chooses this rank's device and makes it ready for use.
+[[nodiscard]] OrEnd<RankDevice> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group);
+
+/// The devices of the further replicas of the model, where the rank of a pod has them all (strategies dp and ddp2):
+/// those after `own`, or `cpu_replicas` - 1 times the CPU. ErrorKind::invalid where `group` has several ranks on this
+/// node, which would share the GPUs.
+[[nodiscard]] Result<std::vector<torch::Device>> devices_of_further_replicas(const RankDevice& own,
+                                                                             const rank::GroupEnvironment& group,
+                                                                             std::int64_t cpu_replicas);
+
+}  // namespace trainyard::train
