@@ -78,7 +78,7 @@ TEST(Batch, RefusesToDivideWhatHasNotOneOfItForEachSample) {
                   "the sample"));
   batch.targets = torch::zeros({2});
   EXPECT_THAT([&] { (void)batch.samples(0, 1); }, ThrowsMessage<std::invalid_argument>(HasSubstr("of shape [2]")));
-  batch.targets = {};
+  batch.targets = torch::Tensor{};
   batch.named = {{"boxes", TensorTree::list({torch::zeros({1})})}};
   EXPECT_THAT([&] { (void)batch.samples(0, 1); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("it has a list of 1 trees, and not one for each sample")));

@@ -164,6 +164,20 @@ TEST_F(RankProgramTest, TestsAndPredictsWithTheWeightsOfACheckpoint) {
   EXPECT_EQ(index.at("files").size(), 2U);
 }
 
+TEST_F(RankProgramTest, DividesItsBatchesAmongReplicas) {
+  auto trained =
+      start(1, synthetic + R"(, "maxSteps": 2, "strategy": {"name": "dp", "cpuReplicas": 3})", checkpoint_in_folder());
+  EXPECT_EQ(wait(trained), std::vector<int>{0}) << trained[0].log();
+  EXPECT_THAT(trained[0].log(), HasSubstr(R"("message":"each rank divides its batches among replicas of the model")"));
+  EXPECT_THAT(trained[0].log(), HasSubstr(R"("replicas":3)"));
+  auto tested = start(2, R"("data": {"format": "synthetic", "samples": 240}, "batchSize": 8, "task": "predict",
+      "strategy": {"name": "ddp2", "cpuReplicas": 2}, "model": {"name": "fashion_cnn", "weights": ")" +
+                             folder_.uri() + R"(/checkpoints"}, "log": {"uri": ")" + folder_.uri() + R"(/predicted"})");
+  EXPECT_EQ(wait(tested), (std::vector<int>{0, 0})) << tested[0].log();
+  const auto index = nlohmann::json::parse(fakes::text_of(folder_.path() + "/predicted/predictions/index.json"));
+  EXPECT_EQ(index.at("samples"), 40);
+}
+
 TEST_F(RankProgramTest, RefusesSeveralRanksOfATestThatIsOneRankAlone) {
   auto ranks = start(2, R"("data": {"format": "synthetic", "samples": 240}, "batchSize": 8, "task": "test",
       "model": {"name": "fashion_cnn", "weights": "file:///none.safetensors"}, "strategy": {"name": "single"})");
