@@ -115,6 +115,20 @@ std::string to_string(const std::vector<Host>& hosts) {
   return text;
 }
 
+Result<std::vector<Host>> with_one_rank_each(std::vector<Host> hosts, std::int64_t gpus) {
+  for (Host& host : hosts) {
+    if (host.slots < gpus) {
+      return fail(
+          ErrorKind::invalid,
+          fmt::format("a rank of strategy dp or ddp2 uses gpusPerPod {} GPUs of its host, but {} has {} slot{}: "
+                      "give it {}, or lower spec.gpusPerPod",
+                      gpus, host.name, host.slots, host.slots == 1 ? "" : "s", gpus));
+    }
+    host.slots = 1;
+  }
+  return hosts;
+}
+
 Result<std::vector<local::RankSeat>> seat_ranks(const std::vector<Host>& hosts, std::int64_t rank_count) {
   std::vector<Host> used;
   std::int64_t left = rank_count;

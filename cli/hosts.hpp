@@ -40,6 +40,10 @@ struct Host {
 /// "host1:4, host2:4"
 [[nodiscard]] std::string to_string(const std::vector<Host>& hosts);
 
+/// `hosts` with a slot for one rank each, which uses `gpus` GPUs of the host. ErrorKind::invalid names a host with
+/// fewer slots than that.
+[[nodiscard]] Result<std::vector<Host>> with_one_rank_each(std::vector<Host> hosts, std::int64_t gpus);
+
 /// The seats of `rank_count` ranks: the first host's slots are filled first. Each has torchrun's variables, in whose
 /// words a host is a node. ErrorKind::invalid where there are more ranks than slots.
 [[nodiscard]] Result<std::vector<local::RankSeat>> seat_ranks(const std::vector<Host>& hosts, std::int64_t rank_count);

@@ -82,13 +82,14 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
       ->group(of_a_file);
   run->add_option(
          "--devices", arguments.run.devices,
-         "Start one rank on each of these GPUs. 2: the first two; -1: all; '1,3': numbers 1 and 3, from 0; '1,': "
-         "number 1 alone. Without GPUs, 2 starts two processes on the CPU [the job's replicas x gpusPerPod]")
+         "Train on these GPUs, with one rank on each (strategies dp and ddp2: one rank on all). 2: the first two; -1: "
+         "all; '1,3': numbers 1 and 3, from 0; '1,': number 1 alone. Without GPUs, 2 starts two processes on the CPU "
+         "[those that the job asks for]")
       ->type_name("CHOICE")
       ->group(of_a_file);
   auto* nproc = run->add_option("--nproc,--nproc-per-node,--np", arguments.command.processes,
-                                "Start this many ranks of COMMAND, as torchrun does; with -H or --hostfile also of a "
-                                "FILE [-H: its replicas x gpusPerPod]; -np is the same")
+                                "Start N ranks of COMMAND, as torchrun does. With -H or --hostfile: start N ranks of "
+                                "FILE [as many as the job asks for]. -np is the same")
                     ->check(CLI::Range(1, 1024))
                     ->type_name("N")
                     ->group(of_a_command);

@@ -86,7 +86,7 @@ struct Machine {
   ClaimFolders claims;
   std::vector<Host> hosts;                 ///< Empty: all ranks run on this machine.
   std::optional<std::int64_t> rank_count;  ///< RunOptions::rank_count.
-  /// The ranks of each job, one for each device of RunOptions::devices. Empty: as many as the job asks for.
+  /// How many devices RunOptions::devices chooses for each job. Empty: as many as the job asks for.
   std::optional<std::int64_t> device_count;
 };
 
@@ -154,14 +154,16 @@ void add_note_on_files(LocalJob& job) {
 /// The seats of the job's ranks; empty where no hosts are named.
 Result<std::vector<local::RankSeat>> seats_of(const json& job, const Machine& machine) {
   if (machine.hosts.empty()) return std::vector<local::RankSeat>{};
-  auto seats = TRY(seat_ranks(machine.hosts, machine.rank_count.value_or(rank_count_of(job))));
+  const auto gpus = job.at("spec").value("gpusPerPod", std::int64_t{1});
+  const bool has_all_gpus = gpus > 0 && has_replicas_in_ranks(job);
+  std::vector<Host> hosts = machine.hosts;
+  if (has_all_gpus) hosts = TRY(with_one_rank_each(std::move(hosts), gpus));
+  auto seats = TRY(seat_ranks(hosts, machine.rank_count.value_or(rank_count_of(job))));
   // A rank that finds fewer GPUs on its host than the host's ranks need ends, as in a pod.
-  if (const auto per_pod = job.at("spec").value("gpusPerPod", std::int64_t{1}); per_pod > 0) {
-    for (local::RankSeat& seat : seats) {
-      seat.variables[std::string{contract::env_gpus_per_pod}] =
-          has_replicas_in_ranks(job) ? std::to_string(per_pod)
-                                     : seat.variables.at(std::string{contract::env_local_world_size});
-    }
+  for (local::RankSeat& seat : seats) {
+    if (gpus == 0) break;
+    seat.variables[std::string{contract::env_gpus_per_pod}] =
+        has_all_gpus ? std::to_string(gpus) : seat.variables.at(std::string{contract::env_local_world_size});
   }
   return seats;
 }
@@ -211,8 +213,8 @@ int run_document(const Document& document, const Machine& machine, const std::st
   const std::string end = read_nothing_left_line(prepared->job.object, RunFolder::checkpoints_in(folder_path).string());
   if (!end.empty()) console.print(end);
   for (const auto& note : prepared->job.notes) console.print(note);
-  const std::int64_t replicas = spec.value("replicas", std::int64_t{1});
-  console.print(fmt::format("{}: {} process{} on {}, in {}", document.name(), replicas, replicas == 1 ? "" : "es",
+  const std::int64_t ranks = rank_count_of(prepared->job.object);
+  console.print(fmt::format("{}: {} process{} on {}, in {}", document.name(), ranks, ranks == 1 ? "" : "es",
                             seats->empty() ? "this machine" : to_string(machine.hosts), folder->path().string()));
   JobRunOptions options{.kubelet = machine.kubelet, .shown_logs = {}};
   if (!seats->empty()) {

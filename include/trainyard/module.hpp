@@ -36,7 +36,8 @@ struct StepOutput {
 };
 
 /// A model and how it is trained. Derive from it, register the layers as in any torch::nn::Module, and pass the class
-/// to TRAINYARD_MAIN. The worker calls the functions below from one thread. An exception ends the rank, with what() as
+/// to TRAINYARD_MAIN. The worker calls the functions below from one thread; with the strategies dp and ddp2 on GPUs, those
+/// of each further instance from a thread of its own. An exception ends the rank, with what() as
 /// the job's message.
 class Module : public torch::nn::Module {
  public:
@@ -97,7 +98,7 @@ class Module : public torch::nn::Module {
   [[nodiscard]] std::int64_t rank() const;
   [[nodiscard]] std::int64_t world_size() const;
   [[nodiscard]] bool is_global_zero() const { return rank() == 0; }
-  /// The rank's device, on which parameters and batches are.
+  /// The device of this instance's parameters and batches: the rank's, unless the strategy is dp or ddp2.
   [[nodiscard]] torch::Device device() const;
 
   /// The `tensor` of every rank, stacked in rank order: [world size, ...], on the device of `tensor`, without autograd

@@ -67,9 +67,10 @@ std::string describe_ending(const Ending& ending) {
   return text;
 }
 
-/// The cause of the end of a container that ended by itself.
+/// The cause of the end of a container that ended by itself, or was asked to stop.
 Cause cause_of_code(int code) {
   switch (code) {
+    case contract::exit_preempted:
     case contract::exit_fenced:
     case contract::exit_rendezvous:
     case contract::exit_storage:

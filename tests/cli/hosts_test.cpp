@@ -11,6 +11,17 @@ namespace {
 using local::RankSeat;
 using Hosts = std::vector<Host>;
 
+TEST(WithOneRankEach, TakesASlotOfEachHostThatHasTheGpusOfARank) {
+  const auto seats = seat_ranks(*with_one_rank_each({{"a", 4}, {"b", 8}}, 4), 2);
+  ASSERT_TRUE(seats) << seats.error().message;
+  EXPECT_EQ((*seats)[0].host, "a");
+  EXPECT_EQ((*seats)[1].host, "b");
+  EXPECT_EQ((*seats)[1].variables.at("LOCAL_WORLD_SIZE"), "1");
+  EXPECT_EQ(with_one_rank_each({{"a", 4}, {"b", 1}}, 2).error().message,
+            "a rank of strategy dp or ddp2 uses gpusPerPod 2 GPUs of its host, but b has 1 slot: give it 2, or lower "
+            "spec.gpusPerPod");
+}
+
 TEST(ParseHosts, ReadsHostsWithTheirSlots) {
   const std::vector<std::pair<std::string, Hosts>> cases{
       {"host1", {{"host1", 1}}},

@@ -4,7 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <cctype>
+#include <utility>
 #include <vector>
+
+#include "worker/train/open_datasets.hpp"
+#include "worker/train/precision.hpp"
+#include "worker/train/script_model.hpp"
 
 namespace trainyard {
 namespace {
@@ -53,6 +58,24 @@ Result<std::shared_ptr<Module>> make_model(const Models& models, const api::Mode
   } catch (const InvalidJob& error) {
     return fail(ErrorKind::invalid, error.what());
   }
+}
+
+OrEnd<MadeModel> make_model_on(torch::Device device, const Models& models, const Job& job,
+                               const checkpoint::StartPatience& patience, const Clock& clock) {
+  const api::ModelSpec& spec = job.training.model;
+  MadeModel made;
+  if (spec.kind == api::ModelKind::torchscript) {
+    auto script = load_script_model(spec, read_options(job), patience, clock);
+    if (!script) return end_rank(script.error().kind == ErrorKind::invalid ? Stage::spec : Stage::data, script.error());
+    made = {.module = std::move(script->model), .script_digest = std::move(script->sha256)};
+  } else {
+    auto module = make_model(models, spec);
+    if (!module) return end_rank(Stage::spec, module.error());
+    made.module = std::move(*module);
+  }
+  made.module->to(device);
+  convert(*made.module, number_format(job.training));
+  return made;
 }
 
 }  // namespace train

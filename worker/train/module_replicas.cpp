@@ -1,8 +1,10 @@
 #include "worker/train/module_replicas.hpp"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ThreadLocalState.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -10,10 +12,11 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
+#include <limits>
 #include <mutex>
 #include <numeric>
 #include <stdexcept>
-#include <thread>
+#include <tuple>
 #include <utility>
 
 #include "include/trainyard/options.hpp"
@@ -35,15 +38,28 @@ std::string text_of(const std::pair<std::string, torch::Tensor>& named) {
                      fmt::join(named.second.sizes(), ", "));
 }
 
-void check_equal(const NamedTensors& first, const NamedTensors& other) {
-  for (std::size_t place = 0; place < std::max(first.size(), other.size()); ++place) {
-    const std::string expected = place < first.size() ? text_of(first[place]) : "nothing";
+[[noreturn]] void refuse_instances(const std::string& one, const std::string& other) {
+  throw InvalidJob{
+      fmt::format("training.strategy.name: dp and ddp2 make an instance of the model for each device, and two are not "
+                  "alike: one has {}, the other {}; the model's constructor must make the same layers each time",
+                  one, other)};
+}
+
+void check_equal(const NamedTensors& trained, const NamedTensors& other) {
+  for (std::size_t place = 0; place < std::max(trained.size(), other.size()); ++place) {
+    const std::string expected = place < trained.size() ? text_of(trained[place]) : "nothing";
     const std::string found = place < other.size() ? text_of(other[place]) : "nothing";
-    if (expected == found) continue;
+    if (expected != found) refuse_instances(expected, found);
+  }
+}
+
+void check_memory(const NamedTensors& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    if (at::has_internal_overlap(tensor) != at::MemOverlap::Yes) continue;
     throw InvalidJob{
-        fmt::format("training.strategy.name: dp and ddp2 make an instance of the model for each device, and two are "
-                    "not alike: one has {}, the other {}; the model's constructor must make the same layers each time",
-                    expected, found)};
+        fmt::format("training.strategy.name: dp and ddp2 cannot copy {} to other instances of the model, since its "
+                    "elements share memory, as after expand(): register a contiguous() copy of it",
+                    name)};
   }
 }
 
@@ -53,13 +69,18 @@ std::vector<torch::nn::Module*> parts_of(Module& module) {
   return parts;
 }
 
-/// The parts of a batch that `count` replicas get, as torch.chunk makes them.
+/// The parts of a batch that `count` replicas get, as torch.chunk makes them. To autograd they are no views of one
+/// tensor: a replica may change its part in place.
 std::vector<Batch> divide(const Batch& batch, std::size_t count) {
   const auto replicas = static_cast<std::int64_t>(count);
   const std::int64_t size = std::max<std::int64_t>((batch.size() + replicas - 1) / replicas, 1);
   std::vector<Batch> parts;
-  for (std::int64_t begin = 0; begin == 0 || begin < batch.size(); begin += size)
-    parts.push_back(batch.samples(begin, std::min(begin + size, batch.size())));
+  const auto own = [](const torch::Tensor& tensor) { return tensor.defined() ? tensor.variable_data() : tensor; };
+  for (std::int64_t begin = 0; begin == 0 || begin < batch.size(); begin += size) {
+    const Batch part = batch.samples(begin, std::min(begin + size, batch.size()));
+    parts.push_back(
+        {.inputs = own(part.inputs), .targets = own(part.targets), .ids = part.ids, .named = part.named.map(own)});
+  }
   return parts;
 }
 
@@ -98,7 +119,6 @@ torch::Tensor join(const std::string& name, const std::vector<torch::Tensor>& va
 
 std::map<std::string, torch::Tensor> join(const std::vector<std::map<std::string, torch::Tensor>>& of_replicas,
                                           torch::Device device) {
-  if (of_replicas.size() == 1) return of_replicas.front();
   std::map<std::string, std::vector<torch::Tensor>> by_name;
   for (std::size_t place = 0; place < of_replicas.size(); ++place) {
     for (const auto& [name, value] : of_replicas[place]) {
@@ -114,56 +134,64 @@ std::map<std::string, torch::Tensor> join(const std::vector<std::map<std::string
 
 }  // namespace
 
-ModuleReplicas::ModuleReplicas(Module& first, torch::Device device, std::vector<Replica> others,
+ModuleReplicas::ModuleReplicas(Module& trained, torch::Device device, std::vector<FurtherReplica> others,
                                const ReplicaOptions& options)
     : options_{options} {
-  const NamedTensors tensors = tensors_of(first);
+  const NamedTensors tensors = tensors_of(trained);
+  check_memory(tensors);
   for (const auto& [name, tensor] : tensors) sources_.push_back(tensor);
-  copied_versions_.resize(named_parameters(first).size());
-  members_.push_back({.module = &first, .device = device, .parts = parts_of(first)});
-  for (Replica& other : others) {
+  for (const auto& [name, parameter] : named_parameters(trained)) names_.push_back(name);
+  copied_versions_.resize(names_.size());
+  are_linked_.resize(names_.size());
+  replicas_.push_back({.module = &trained, .device = device, .parts = parts_of(trained)});
+  for (FurtherReplica& other : others) {
     const NamedTensors own = tensors_of(*other.module);
     check_equal(tensors, own);
-    Member member{.module = other.module.get(), .device = other.device, .parts = parts_of(*other.module)};
-    member.owner = std::move(other.module);
+    Replica replica{.module = other.module.get(), .device = other.device, .parts = parts_of(*other.module)};
+    if (const std::size_t count = replica.parts.size(), expected = replicas_.front().parts.size(); count != expected)
+      refuse_instances(fmt::format("{} submodules", expected - 1), fmt::format("{}", count - 1));
+    replica.owner = std::move(other.module);
     for (const auto& [name, tensor] : own) {
-      member.tensors.push_back(tensor);
-      member.values.push_back(tensor.variable_data());
+      replica.tensors.push_back(tensor);
+      replica.values.push_back(tensor.variable_data());
     }
-    link_gradients(member);
-    members_.push_back(std::move(member));
+    for (std::size_t index = 0; index < names_.size(); ++index) replica.tensors[index].set_requires_grad(false);
+    if (options_.has_threads) replica.thread = std::make_unique<Thread>(1);
+    replicas_.push_back(std::move(replica));
   }
 }
 
 ModuleReplicas::~ModuleReplicas() = default;
 
-/// Makes each parameter of the replica a copy of the first one's in autograd's eyes, so that its gradient goes there.
-void ModuleReplicas::link_gradients(Member& member) {
-  for (std::size_t index = 0; index < copied_versions_.size(); ++index) {
-    member.tensors[index].set_requires_grad(false);
-    if (!sources_[index].requires_grad()) continue;
-    const torch::AutoGradMode with_history{true};
-    const torch::Tensor copy = sources_[index].to(member.device, /*non_blocking=*/false, /*copy=*/true);
-    torch::autograd::impl::set_gradient_edge(member.tensors[index], torch::autograd::impl::gradient_edge(copy));
-  }
+/// Registers a replica's parameter with autograd as a copy of the trained one, so that its gradient is added to that of
+/// the trained one.
+void ModuleReplicas::link_gradient(Replica& replica, std::size_t parameter) {
+  const torch::AutoGradMode with_history{true};
+  const torch::Tensor copy = sources_[parameter].to(replica.device, /*non_blocking=*/false, /*copy=*/true);
+  // The engine takes the nodes of the latest operators first. This one is as old as the replica, and would be last,
+  // after the whole backward pass, while ddp2 is to exchange each gradient as soon as it is there.
+  copy.grad_fn()->set_sequence_nr(std::numeric_limits<std::uint64_t>::max());
+  replica.tensors[parameter].set_requires_grad(true);
+  torch::autograd::impl::set_gradient_edge(replica.tensors[parameter], torch::autograd::impl::gradient_edge(copy));
 }
 
 void ModuleReplicas::set_rank_context(RankContext* context) {
   context_ = context;
-  for (Member& member : members_) {
-    member.context.reset();
-    member.module->set_rank_context(member.owner == nullptr ? context : nullptr);
+  for (Replica& replica : replicas_) {
+    replica.context.reset();
+    replica.module->set_rank_context(replica.owner == nullptr ? context : nullptr);
   }
 }
 
-StepOutput ModuleReplicas::training_step(const Batch& batch, std::int64_t batch_index, const std::string& turn) {
+StepOutput ModuleReplicas::training_step(const Batch& batch, std::int64_t batch_index, const TurnOfBatch& turn) {
   seed_generators();
-  std::vector<StepOutput> outputs(members_.size());
+  std::vector<StepOutput> outputs(replicas_.size());
   const auto samples = run(batch, turn, [&](std::size_t place, Module& module, const Batch& part) {
     outputs[place] = module.training_step(part, batch_index);
   });
+  check_links();
   outputs.resize(samples.size());
-  const torch::Device device = members_.front().device;
+  const torch::Device device = replicas_.front().device;
   std::vector<torch::Tensor> losses;
   std::vector<std::map<std::string, torch::Tensor>> values;
   for (StepOutput& output : outputs) {
@@ -185,34 +213,42 @@ void ModuleReplicas::test_step(const Batch& batch, std::int64_t batch_index) {
 }
 
 std::map<std::string, torch::Tensor> ModuleReplicas::predict_step(const Batch& batch, std::int64_t batch_index) {
-  std::vector<std::map<std::string, torch::Tensor>> predicted(members_.size());
+  std::vector<std::map<std::string, torch::Tensor>> predicted(replicas_.size());
   const auto samples = run(batch, {}, [&](std::size_t place, Module& module, const Batch& part) {
     predicted[place] = module.predict_step(part, batch_index);
+    for (const auto& [name, value] : predicted[place]) {
+      if (value.defined() && value.dim() == 0)
+        throw std::invalid_argument{
+            fmt::format("predict_step returned a scalar as '{}', and not one for each sample", name)};
+    }
   });
   predicted.resize(samples.size());
-  return join(predicted, members_.front().device);
+  return join(predicted, replicas_.front().device);
 }
 
 /// Calls `step` for each part of `batch`. Returns the numbers of samples of the parts.
-std::vector<std::int64_t> ModuleReplicas::run(const Batch& batch, const std::string& turn, const Step& step) {
-  const std::vector<Batch> parts = divide(batch, members_.size());
-  Module& first = *members_.front().module;
-  observe::MetricSink* const sink = first.metric_sink();
+std::vector<std::int64_t> ModuleReplicas::run(const Batch& batch, const TurnOfBatch& turn, const Step& step) {
+  const std::vector<Batch> parts = divide(batch, replicas_.size());
+  Module& trained = *replicas_.front().module;
+  observe::MetricSink* const sink = trained.metric_sink();
   std::vector<std::int64_t> samples;
   for (std::size_t place = 0; place < parts.size(); ++place) {
-    Member& member = members_[place];
-    member.metrics = {};
-    if (sink != nullptr) member.module->set_metric_sink(&member.metrics);
-    member.module->set_optimizer_turn(turn);
-    if (member.owner != nullptr) copy_first(member);
+    Replica& replica = replicas_[place];
+    replica.metrics = {};
+    if (sink != nullptr) replica.module->set_metric_sink(&replica.metrics);
+    replica.module->set_optimizer_turn(turn.name);
+    if (context_ != nullptr) replica.context.emplace(context_->of_replica(replica.device));
+    replica.module->set_rank_context(replica.context ? &*replica.context : nullptr);
+    if (replica.owner != nullptr) copy_trained(replica, turn.is_first);
     samples.push_back(parts[place].size());
   }
   note_versions();
   const std::exception_ptr error = call(parts, step);
-  first.set_metric_sink(sink);
+  trained.set_metric_sink(sink);
+  trained.set_rank_context(context_);
   if (error) std::rethrow_exception(error);
   for (std::size_t place = 0; sink != nullptr && place < parts.size(); ++place)
-    members_[place].metrics.replay(*sink, samples[place], members_.front().device);
+    replicas_[place].metrics.replay(*sink, samples[place], replicas_.front().device);
   if (sink != nullptr) sink->set_batch_size(batch.size());
   return samples;
 }
@@ -221,54 +257,88 @@ std::vector<std::int64_t> ModuleReplicas::run(const Batch& batch, const std::str
 std::exception_ptr ModuleReplicas::call(const std::vector<Batch>& parts, const Step& step) {
   std::vector<std::exception_ptr> errors(parts.size());
   const auto call_one = [&](std::size_t place) {
+    const Replica& replica = replicas_[place];
+    step(place, *replica.module, parts[place].on(replica.device));
+  };
+  const auto keep_error = [&](std::size_t place, const auto& work) {
     try {
-      Member& member = members_[place];
-      step(place, *member.module, parts[place].on(member.device));
+      work();
     } catch (...) {
       errors[place] = std::current_exception();
     }
   };
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t place = 1; place < parts.size() && options_.has_threads; ++place) {
-      threads.emplace_back([&, place, state = at::ThreadLocalState{}] {
-        const at::ThreadLocalStateGuard as_caller{state};
-        const torch::Device device = members_[place].device;
-        c10::OptionalDeviceGuard guard;
-        if (!device.is_cpu()) guard.reset_device(device);
-        const Autocast autocast{options_.format, device};
+  for (std::size_t place = 1; place < parts.size() && options_.has_threads; ++place) {
+    replicas_[place].thread->add([&, place, state = at::ThreadLocalState{}] {
+      const at::ThreadLocalStateGuard as_caller{state};
+      const torch::Device device = replicas_[place].device;
+      c10::OptionalDeviceGuard guard;
+      if (!device.is_cpu()) guard.reset_device(device);
+      const Autocast autocast{options_.format, device};
+      call_one(place);
+      return std::monostate{};
+    });
+  }
+  keep_error(0, [&] { call_one(0); });
+  for (std::size_t place = 1; place < parts.size(); ++place) {
+    keep_error(place, [&] {
+      if (options_.has_threads) {
+        std::ignore = replicas_[place].thread->take();
+      } else {
         call_one(place);
-      });
-    }
-    call_one(0);
-    for (std::size_t place = 1; place < parts.size() && !options_.has_threads; ++place) call_one(place);
+      }
+    });
   }
   const auto first = std::ranges::find_if(errors, [](const std::exception_ptr& error) { return error != nullptr; });
   return first == errors.end() ? nullptr : *first;
 }
 
-/// Gives a replica the first one's values, modes and facts.
-void ModuleReplicas::copy_first(Member& member) {
+/// Copies to a replica the trained module's parameters and modes and, with a new batch, its buffers: in the turns that
+/// follow on the batch a replica goes on from its own, which graphs of the earlier turns have saved.
+void ModuleReplicas::copy_trained(Replica& replica, bool is_new_batch) {
   const torch::NoGradGuard no_grad;
-  if (!sources_.empty()) at::_foreach_copy_(member.values, sources_, /*non_blocking=*/true);
-  const std::vector<torch::nn::Module*>& first = members_.front().parts;
-  for (std::size_t part = 0; part < first.size(); ++part) {
-    // A part comes before its own parts, because train() also sets their mode.
-    if (member.parts[part]->is_training() != first[part]->is_training())
-      member.parts[part]->train(first[part]->is_training());
+  for (std::size_t index = 0; index < sources_.size(); ++index) {
+    // A step may have given the tensor other memory: set_data(), or flatten_parameters() of an RNN.
+    if (!replica.tensors[index].is_alias_of(replica.values[index]))
+      replica.values[index] = replica.tensors[index].variable_data();
   }
-  if (context_ != nullptr) member.context.emplace(context_->of_replica(member.device));
-  member.module->set_rank_context(member.context ? &*member.context : nullptr);
+  const std::size_t count = is_new_batch ? sources_.size() : names_.size();
+  const at::TensorList values{replica.values.data(), count};
+  if (count > 0) at::_foreach_copy_(values, {sources_.data(), count}, /*non_blocking=*/true);
+  const std::vector<torch::nn::Module*>& trained = replicas_.front().parts;
+  for (std::size_t part = 0; part < trained.size(); ++part) {
+    // A part comes before its own parts, because train() also sets their mode.
+    if (replica.parts[part]->is_training() != trained[part]->is_training())
+      replica.parts[part]->train(trained[part]->is_training());
+  }
 }
 
-/// Tells autograd which parameters of the replicas have changed since the last batch, as it knows of the first one's: a
-/// tensor that was computed by the values from before cannot be differentiated any more.
+/// Bumps the versions of the replicas' parameters whose source has changed since the last batch: autograd then refuses
+/// a backward pass through the old values, as it does for the trained module. Links those that need gradients now.
 void ModuleReplicas::note_versions() {
-  for (std::size_t index = 0; index < copied_versions_.size(); ++index) {
+  for (std::size_t index = 0; index < names_.size(); ++index) {
     const std::int64_t version = sources_[index]._version();
-    if (std::exchange(copied_versions_[index], version) == version) continue;
-    for (const Member& member : members_) {
-      if (member.owner != nullptr) torch::autograd::impl::bump_version(member.tensors[index]);
+    const bool has_changed = std::exchange(copied_versions_[index], version) != version;
+    const bool is_new = sources_[index].requires_grad() && !are_linked_[index];
+    if (is_new) are_linked_[index] = true;
+    for (Replica& replica : replicas_) {
+      if (replica.owner == nullptr) continue;
+      if (has_changed) torch::autograd::impl::bump_version(replica.tensors[index]);
+      if (is_new) link_gradient(replica, index);
+    }
+  }
+}
+
+/// set_requires_grad(false) does not freeze a tensor with history, and does not throw as requires_grad_(false) does.
+void ModuleReplicas::check_links() const {
+  for (std::size_t index = 0; index < names_.size(); ++index) {
+    for (const Replica& replica : replicas_) {
+      if (replica.owner == nullptr || !are_linked_[index]) continue;
+      const auto* const meta = torch::autograd::impl::get_autograd_meta(replica.tensors[index]);
+      if (meta->requires_grad_) continue;
+      throw InvalidJob{
+          fmt::format("training_step froze the parameter {} by set_requires_grad(false), which has no effect in the "
+                      "replicas of strategies dp and ddp2: use FrozenParameters",
+                      names_[index])};
     }
   }
 }
@@ -282,10 +352,10 @@ void ModuleReplicas::seed_generators() {
   drawn_step_ = step;
   data::SampleRandom of_step{options_.seed, step, rank};
   const auto seed = static_cast<std::int64_t>(of_step.bits());
-  for (std::size_t place = 1; place < members_.size(); ++place) {
-    if (members_[place].device.is_cpu()) continue;
+  for (std::size_t place = 1; place < replicas_.size(); ++place) {
+    if (replicas_[place].device.is_cpu()) continue;
     data::SampleRandom random{seed, draws_, static_cast<std::int64_t>(place)};
-    at::Generator generator = at::globalContext().defaultGenerator(members_[place].device);
+    at::Generator generator = at::globalContext().defaultGenerator(replicas_[place].device);
     const std::scoped_lock lock{generator.mutex()};
     generator.set_current_seed(random.bits());
   }

@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "common/ordered_tasks.hpp"
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
 #include "worker/train/precision.hpp"
@@ -19,8 +21,9 @@
 
 namespace trainyard::train {
 
-/// A further instance of a job's module, on a device of its own.
-struct Replica {
+/// An instance of the job's module beside the one that is trained, and the device that it computes on. Several may
+/// share the CPU.
+struct FurtherReplica {
   std::shared_ptr<Module> module;
   torch::Device device = torch::kCPU;
 };
@@ -33,64 +36,78 @@ struct ReplicaOptions {
   std::int64_t seed = 0;  ///< For the random generators of the further replicas' GPUs.
 };
 
-/// The instances of a job's module that share the batches of a rank, as in torch.nn.DataParallel. The first instance is
+/// The turn of an optimizer in which a batch is computed.
+struct TurnOfBatch {
+  std::string name{};    ///< Empty where there is one optimizer.
+  bool is_first = true;  ///< No turn came before on this batch.
+};
+
+/// The instances of a job's module that share the batches of a rank, as in torch.nn.DataParallel. The first replica is
 /// the module that is trained: it has the optimizers, callbacks and checkpoints. Before each batch the others get the
-/// values of its parameters and buffers. What they do to buffers is lost.
+/// values of its parameters and buffers. Changes that the others make to their buffers are lost with the next batch.
 ///
-/// The gradients of the replicas' parameters flow into those of the first instance, in the backward pass, before
-/// anything is told that a gradient is there.
+/// The gradients of the replicas' parameters are added to those of the trained module in the backward pass, before
+/// hooks on its parameters run.
 ///
 /// A batch of B samples is divided as by torch.chunk: each replica gets the next ceil(B / replicas) samples until none
 /// are left. An exception of a replica is thrown once all have ended; that of the first in order, if several throw.
-/// Metrics that replicas log count with the sizes of their parts. Only the first one's images are shown.
+/// Metrics that replicas log are weighted by the sizes of their parts of the batch. Only the trained module's images
+/// are shown.
 class ModuleReplicas {
  public:
-  /// `first` is on `device`, and outlives the object. Its parameters need gradients as they will in the training.
-  /// Throws InvalidJob when a replica's parameters or buffers are not those of `first` in name, shape and type.
-  ModuleReplicas(Module& first, torch::Device device, std::vector<Replica> others, const ReplicaOptions& options);
+  /// `trained` is on `device`, and outlives the object. Throws InvalidJob when a replica has other parts, parameters or
+  /// buffers than `trained`, and for a buffer whose elements share memory.
+  ModuleReplicas(Module& trained, torch::Device device, std::vector<FurtherReplica> others,
+                 const ReplicaOptions& options);
   ~ModuleReplicas();
   ModuleReplicas(const ModuleReplicas&) = delete;
   ModuleReplicas& operator=(const ModuleReplicas&) = delete;
 
-  /// How many there are, with the first one.
-  [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(members_.size()); }
+  /// How many there are, with the trained module.
+  [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(replicas_.size()); }
   /// Sets the source of the facts that modules ask for; nullptr: none.
   void set_rank_context(RankContext* context);
 
-  /// The outputs of the replicas' training_step() as one, on the first one's device and with history: the mean of the
-  /// losses, weighted by samples, and of each value its parts one after another along the first dimension. Scalars
-  /// become a tensor of one number for each replica. Throws std::invalid_argument where replicas return different
-  /// values.
-  [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index, const std::string& turn);
+  /// Runs training_step() of the replicas. Returns, on the trained module's device and with history: as loss, the mean
+  /// of the replicas' losses weighted by samples; each value concatenated along dimension 0; a scalar value as a tensor
+  /// of a number for each part of the batch. Throws std::invalid_argument where replicas return different values, and
+  /// InvalidJob when a step has frozen a replica's parameter by set_requires_grad(), which has no effect there.
+  [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index, const TurnOfBatch& turn = {});
   void validation_step(const Batch& batch, std::int64_t batch_index);
   void test_step(const Batch& batch, std::int64_t batch_index);
+  /// Throws std::invalid_argument for a scalar.
   [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch& batch, std::int64_t batch_index);
 
  private:
-  struct Member {
+  using Thread = OrderedTasks<std::monostate>;
+  struct Replica {
     Module* module;
     torch::Device device;
     std::vector<torch::nn::Module*> parts;  // the module and its submodules
-    std::shared_ptr<Module> owner{};        // nullptr for the first one
-    std::vector<torch::Tensor> tensors{};   // its parameters, then its buffers; none for the first one
+    std::shared_ptr<Module> owner{};        // nullptr for the trained module
+    std::vector<torch::Tensor> tensors{};   // its parameters, then its buffers; none for the trained module
     std::vector<torch::Tensor> values{};    // their memory, with versions of their own
     RecordedMetrics metrics{};
     std::optional<RankContext> context{};
+    std::unique_ptr<Thread> thread{};  // nullptr: it computes on the caller's
   };
   using Step = std::function<void(std::size_t place, Module& module, const Batch& part)>;
 
-  void link_gradients(Member& member);
-  std::vector<std::int64_t> run(const Batch& batch, const std::string& turn, const Step& step);
+  void link_gradient(Replica& replica, std::size_t parameter);
+  std::vector<std::int64_t> run(const Batch& batch, const TurnOfBatch& turn, const Step& step);
   std::exception_ptr call(const std::vector<Batch>& parts, const Step& step);
-  void copy_first(Member& member);
+  void copy_trained(Replica& replica, bool is_new_batch);
   void note_versions();
+  void check_links() const;
   void seed_generators();
 
-  std::vector<Member> members_;  // the first one is the first
+  std::vector<Replica> replicas_;  // the trained module first
   ReplicaOptions options_;
   RankContext* context_ = nullptr;
-  std::vector<torch::Tensor> sources_;         // the first one's parameters, then its buffers
-  std::vector<std::int64_t> copied_versions_;  // of its parameters
+  std::vector<torch::Tensor> sources_;         // the trained module's parameters, then its buffers
+  std::vector<std::string> names_;             // of the parameters
+  std::vector<bool> are_linked_;               // the parameters whose replicas give them their gradients
+  std::vector<std::int64_t> copied_versions_;  // of the parameters
   std::int64_t drawn_step_ = -1;               // the step of the last training_step()
   std::int64_t draws_ = 0;                     // how many calls came before it in that step
 };

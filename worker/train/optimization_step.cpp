@@ -135,8 +135,10 @@ torch::Tensor OptimizationStep::forward(const Turn& turn, const Batch& batch, st
   const Autocast autocast{format_, parts_.device};
   const strategy::ForwardScope scope{*turn.of.gradients};
   parts_.module.set_optimizer_turn(turn.of.name);
-  StepOutput output = parts_.replicas != nullptr ? parts_.replicas->training_step(batch, batch_index, turn.of.name)
-                                                 : parts_.module.training_step(batch, batch_index);
+  StepOutput output = parts_.replicas != nullptr
+                          ? parts_.replicas->training_step(batch, batch_index,
+                                                           {.name = turn.of.name, .is_first = &turn == &turns_.front()})
+                          : parts_.module.training_step(batch, batch_index);
   torch::Tensor loss = parts_.module.training_step_end(std::move(output));
   parts_.module.set_optimizer_turn({});
   check_loss(loss);

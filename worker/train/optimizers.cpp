@@ -239,23 +239,19 @@ struct FrozenParameters::Frozen {
 FrozenParameters::FrozenParameters(const std::vector<torch::Tensor>& parameters) {
   for (const torch::Tensor& parameter : parameters) {
     if (!parameter.requires_grad()) continue;
-    if (parameter.is_leaf()) {
-      frozen_.push_back({.parameter = parameter, .history = {}});
-      parameter.set_requires_grad(false);
-    } else {
-      frozen_.push_back({.parameter = parameter, .history = torch::autograd::impl::gradient_edge(parameter)});
+    Frozen& frozen = frozen_.emplace_back(Frozen{.parameter = parameter, .history = {}});
+    if (!parameter.is_leaf()) {
+      frozen.history = torch::autograd::impl::gradient_edge(parameter);
       torch::autograd::impl::set_gradient_edge(parameter, {});
     }
+    parameter.set_requires_grad(false);
   }
 }
 
 FrozenParameters::~FrozenParameters() {
   for (const auto& [parameter, history] : frozen_) {
-    if (history.is_valid()) {
-      torch::autograd::impl::set_gradient_edge(parameter, history);
-    } else {
-      parameter.set_requires_grad(true);
-    }
+    parameter.set_requires_grad(true);
+    if (history.is_valid()) torch::autograd::impl::set_gradient_edge(parameter, history);
   }
 }
 

@@ -59,10 +59,11 @@ Result<std::vector<torch::Device>> devices_of_further_replicas(const RankDevice&
                                                                std::int64_t cpu_replicas) {
   if (own.device.is_cpu()) return std::vector<torch::Device>(static_cast<std::size_t>(cpu_replicas - 1), torch::kCPU);
   if (group.local_world_size > 1) {
-    return fail(ErrorKind::invalid,
-                fmt::format("training.strategy.name: dp and ddp2 have one rank on a node, which uses all of its GPUs, "
-                            "and {} were started on this one: start one on each node, or name ddp",
-                            group.local_world_size));
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("training.strategy.name: dp and ddp2 need one rank in each pod, which uses all GPUs of the pod, "
+                    "but this pod has {} ranks: start one in each, or name ddp",
+                    group.local_world_size));
   }
   std::vector<torch::Device> devices;
   for (std::int64_t index = own.device.index() + 1; index < own.gpus; ++index)

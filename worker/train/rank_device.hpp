@@ -27,9 +27,9 @@ struct RankDevice {
 /// Chooses this rank's device and makes it ready for use.
 [[nodiscard]] OrEnd<RankDevice> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group);
 
-/// The devices of the further replicas of the model, where the rank of a pod has them all (strategies dp and ddp2):
-/// those after `own`, or `cpu_replicas` - 1 times the CPU. ErrorKind::invalid where `group` has several ranks on this
-/// node, which would share the GPUs.
+/// The devices of the model's replicas but the first, for the strategies dp and ddp2: on a GPU, all GPUs of the pod
+/// after `own`; on the CPU, the CPU `cpu_replicas` - 1 times. ErrorKind::invalid when this rank's pod has several
+/// ranks, which would share the GPUs.
 [[nodiscard]] Result<std::vector<torch::Device>> devices_of_further_replicas(const RankDevice& own,
                                                                              const rank::GroupEnvironment& group,
                                                                              std::int64_t cpu_replicas);

@@ -162,6 +162,7 @@ struct Run {
   std::vector<rank::Seat> seats;                           // By rank; empty on the CPU.
   Job job;
   std::shared_ptr<Module> module;
+  std::string script_digest;  // of the module's file, if it is a script
   Datasets datasets;
   dist::Group group;
   std::optional<dist::StepsInFlight> in_flight;  // nothing on the CPU
@@ -247,31 +248,7 @@ void finish_traces(const Run& run, const RankEnd& ended, Instant deadline) {
     logging::warn("the timeline of exchanges was not stored: the time is up", {});
 }
 
-/// A model in the job's number format, on a device.
-struct MadeModel {
-  std::shared_ptr<Module> module;
-  std::string script_digest;  // of its file, if it is a script
-};
-
-OrEnd<MadeModel> make_model_on(torch::Device device, const Models& models, const Run& run,
-                               const checkpoint::StartPatience& patience) {
-  const api::TrainingSpec& training = run.job.training;
-  MadeModel made;
-  if (training.model.kind == api::ModelKind::torchscript) {
-    auto script = load_script_model(training.model, read_options(run.job), patience, run.clock);
-    if (!script) return end_rank(script.error().kind == ErrorKind::invalid ? Stage::spec : Stage::data, script.error());
-    made = {.module = std::move(script->model), .script_digest = std::move(script->sha256)};
-  } else {
-    auto module = make_model(models, training.model);
-    if (!module) return end_rank(Stage::spec, module.error());
-    made.module = std::move(*module);
-  }
-  made.module->to(device);
-  convert(*made.module, number_format(training));
-  return made;
-}
-
-/// nullptr when the rank has one device for its batches.
+/// nullptr where the strategy does not divide batches.
 OrEnd<std::unique_ptr<ModuleReplicas>> make_replicas(const RankDevice& own, const Models& models, const Run& run,
                                                      const rank::GroupEnvironment& group,
                                                      const checkpoint::StartPatience& patience) {
@@ -279,15 +256,29 @@ OrEnd<std::unique_ptr<ModuleReplicas>> make_replicas(const RankDevice& own, cons
   if (!api::has_replicas(training.strategy)) return nullptr;
   const auto devices = devices_of_further_replicas(own, group, training.strategy.cpu_replicas);
   if (!devices) return end_rank(Stage::spec, devices.error());
-  if (devices->empty()) return nullptr;
-  std::vector<Replica> replicas;
+  const bool is_gpu = !own.device.is_cpu();
+  if (training.deterministic && is_gpu && !devices->empty()) {
+    return end_rank(Stage::spec,
+                    {.kind = ErrorKind::invalid,
+                     .message = "training.deterministic: is not for dp and ddp2 with several GPUs, whose gradients are "
+                                "added up in the order in which they come: name ddp, or leave it out",
+                     .retry_after = {}});
+  }
+  std::vector<FurtherReplica> replicas;
   for (const torch::Device device : *devices) {
-    auto made = TRY(make_model_on(device, models, run, patience));
+    auto made = TRY(make_model_on(device, models, run.job, patience, run.clock));
+    if (made.script_digest != run.script_digest) {
+      return end_rank(Stage::data,
+                      {.kind = ErrorKind::unavailable,
+                       .message = fmt::format("{}: was replaced while this rank read it for each of its devices",
+                                              training.model.uri),
+                       .retry_after = {}});
+    }
     replicas.push_back({.module = std::move(made.module), .device = device});
   }
   return std::make_unique<ModuleReplicas>(
       *run.module, own.device, std::move(replicas),
-      ReplicaOptions{.format = number_format(training), .has_threads = !own.device.is_cpu(), .seed = training.seed});
+      ReplicaOptions{.format = number_format(training), .has_threads = is_gpu, .seed = training.seed});
 }
 
 /// Runs a job that trains nothing. `wait`: for collectives.
@@ -340,15 +331,17 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   if (!job) return end_rank(Stage::spec, job.error());
   run.job = std::move(*job);
   const api::TrainingSpec& training = run.job.training;
+  if (api::has_replicas(training.strategy) && opened.gpus > 1)
+    run.device_name = "a GPU of node " + node_name(environment);
   apply_math_settings(training);
-
   torch::manual_seed(static_cast<std::uint64_t>(training.seed));
   report_loading(link);
   const auto duration = start_patience_of(environment);
   if (!duration) return end_rank(Stage::rendezvous, duration.error());
   const checkpoint::StartPatience patience = start_patience(*duration, link, run.clock);
-  const auto made = TRY(make_model_on(device, models, run, patience));
-  run.module = made.module;
+  auto made = TRY(make_model_on(device, models, run.job, patience, run.clock));
+  run.module = std::move(made.module);
+  run.script_digest = std::move(made.script_digest);
   const auto folder = find_data(run.job, link, run.clock, patience);
   // A refusal may concern the whole job or only this rank's node: the ranks compare their results once the group has
   // formed.
@@ -362,7 +355,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   run.group = TRY(form_group(*deadlines, group, device, training, link));
   auto agreed = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
   if (agreed) agreed = agree_on_data(run.datasets, *run.group.communicator);
-  if (agreed && !made.script_digest.empty()) agreed = agree_on_script(made.script_digest, *run.group.communicator);
+  if (agreed && !run.script_digest.empty()) agreed = agree_on_script(run.script_digest, *run.group.communicator);
   if (!agreed) {
     const bool is_peer = agreed.error().kind == ErrorKind::cancelled;
     return lost(link, is_peer ? Stage::step : Stage::data, agreed.error());

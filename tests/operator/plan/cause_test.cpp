@@ -199,6 +199,7 @@ TEST(JudgeMembers, TakesALauncherAtItsWordOfHowItsPeerEndedAndAvoidsNoNode) {
   EXPECT_EQ(judged(93).cause, Cause::application);
   EXPECT_EQ(judged(96).cause, Cause::infrastructure);
   EXPECT_FALSE(judged(96).is_final);
+  EXPECT_EQ(judged(91).cause, Cause::infrastructure) << "its node was drained, and took its own report along";
   EXPECT_FALSE(judged(1).is_final);
   EXPECT_EQ(judged(1).rank, 1);
   EXPECT_EQ(judged(1).exit_code, 1);

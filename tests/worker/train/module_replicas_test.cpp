@@ -3,13 +3,19 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -82,11 +88,11 @@ struct Three {
     for (const auto& other : others) other->step = step;
   }
   /// The loss of a training step, after training_step_end.
-  torch::Tensor loss_of(const Batch& batch) { return first->training_step_end(replicas->training_step(batch, 0, "")); }
+  torch::Tensor loss_of(const Batch& batch) { return first->training_step_end(replicas->training_step(batch, 0)); }
 
   std::shared_ptr<TwoLayers> first = std::make_shared<TwoLayers>();
   std::vector<std::shared_ptr<TwoLayers>> others;
-  std::vector<Replica> list;
+  std::vector<FurtherReplica> list;
   std::optional<ModuleReplicas> replicas;
 };
 
@@ -159,6 +165,19 @@ TEST(ModuleReplicas, LetTheEndOfAStepComputeALossOverTheWholeBatch) {
   expect_close(gradients_of(*three.first, three.loss_of(batch)), expected);
 }
 
+TEST(ModuleReplicas, PutScalarsInATensorAlsoWhereABatchHasOnePart) {
+  Three three;
+  three.set_step([](TwoLayers&, const Batch&) {
+    StepOutput output;
+    output.values["one"] = torch::ones({});
+    return output;
+  });
+  for (const std::int64_t samples : {1, 2, 6}) {
+    const StepOutput whole = three.replicas->training_step(a_batch(samples), 0);
+    EXPECT_EQ(whole.values.at("one").sizes(), torch::IntArrayRef({std::min<std::int64_t>(samples, 3)}));
+  }
+}
+
 TEST(ModuleReplicas, ThrowWhatTheFirstReplicaInOrderThrowsOnceAllHaveEnded) {
   for (const bool has_threads : {false, true}) {
     Three three{{.has_threads = has_threads}};
@@ -209,7 +228,7 @@ TEST(ModuleReplicas, RefuseOutputsThatAreNotAlike) {
   for (const Row& row : rows) {
     Three three;
     three.set_step([&](TwoLayers& module, const Batch&) { return row.output(&module == three.first.get()); });
-    EXPECT_THAT([&] { (void)three.replicas->training_step(a_batch(6), 0, ""); },
+    EXPECT_THAT([&] { (void)three.replicas->training_step(a_batch(6), 0); },
                 ThrowsMessage<std::invalid_argument>(HasSubstr(row.message)))
         << row.sentence;
   }
@@ -241,6 +260,28 @@ TEST(ModuleReplicas, RefuseInstancesThatAreNotAlike) {
       ThrowsMessage<InvalidJob>(HasSubstr("one has out.weight Float [2, 4], the other out.weight Float [5, 4]")));
   EXPECT_THAT([&] { make(true); },
               ThrowsMessage<InvalidJob>(HasSubstr("one has hidden.weight Float [4, 3], the other more Float [1]")));
+}
+
+TEST(ModuleReplicas, RefuseInstancesWithOtherPartsAndBuffersThatShareMemory) {
+  class Parts final : public Module {
+   public:
+    explicit Parts(std::int64_t count, bool expands = false) {
+      for (std::int64_t part = 0; part < count; ++part)
+        register_module(fmt::format("drop{}", part), torch::nn::Dropout{0.5});
+      if (expands) register_buffer("ones", torch::ones({1}).expand({3}));
+    }
+    [[nodiscard]] StepOutput training_step(const Batch&, std::int64_t) override { return {}; }
+  };
+  const auto make = [](Parts first, const std::shared_ptr<Parts>& other) {
+    ModuleReplicas{first, torch::kCPU, {{.module = other}}, {}};
+  };
+  EXPECT_THAT([&] { make(Parts{2}, std::make_shared<Parts>(3)); },
+              ThrowsMessage<InvalidJob>(HasSubstr("one has 2 submodules, the other 3")));
+  EXPECT_THAT(
+      [&] {
+        make(Parts{2, true}, std::make_shared<Parts>(2, true));
+      },
+      ThrowsMessage<InvalidJob>(HasSubstr("cannot copy ones to other instances of the model")));
 }
 
 TEST(ModuleReplicas, LogMetricsOfTheirPartsByTheirSizesAndInTheirOrder) {
@@ -307,14 +348,13 @@ TEST(ModuleReplicas, KnowTheFactsOfTheTrainingAndCannotGather) {
     EXPECT_EQ(module.world_size(), 1);
     EXPECT_TRUE(module.device().is_cpu());
     turns.push_back(module.optimizer_turn());
-    if (&module != three.first.get()) {
-      EXPECT_THAT([&] { (void)module.all_gather(torch::zeros({1})); },
-                  ThrowsMessage<std::logic_error>(HasSubstr("gather in training_step_end()")));
-    }
+    EXPECT_THAT([&] { (void)module.all_gather(torch::zeros({1})); },
+                ThrowsMessage<std::logic_error>(HasSubstr("gather in training_step_end()")));
     return StepOutput{torch::zeros({})};
   });
-  (void)three.replicas->training_step(a_batch(6), 0, "generator");
+  (void)three.replicas->training_step(a_batch(6), 0, {.name = "generator"});
   EXPECT_THAT(turns, ElementsAre("generator", "generator", "generator"));
+  EXPECT_EQ(three.first->all_gather(torch::ones({2})).numel(), 2) << "outside of the replicas' steps";
   three.replicas->set_rank_context(nullptr);
   EXPECT_THROW((void)three.others[0]->global_step(), std::logic_error);
 }
@@ -362,7 +402,7 @@ TEST(ModuleReplicas, ComputeNoGradientsOfWhatIsFrozen) {
   const auto other = std::make_shared<TwoLayers>();
   ModuleReplicas replicas{first, torch::kCPU, {{.module = other}}, {}};
   EXPECT_FALSE(other->hidden->weight.requires_grad());
-  replicas.training_step(a_batch(6), 0, "").loss.backward();
+  replicas.training_step(a_batch(6), 0).loss.backward();
   EXPECT_FALSE(first.hidden->weight.grad().defined());
 }
 
@@ -385,6 +425,132 @@ TEST(ModuleReplicas, RefuseABackwardPassThroughParametersThatHaveChangedSince) {
   }
   (void)three.loss_of(a_batch(6));
   EXPECT_THAT([&] { before.backward(); }, ThrowsMessage<c10::Error>(HasSubstr("modified by an inplace operation")));
+}
+
+TEST(ModuleReplicas, RefuseToFreezeWithoutEffect) {
+  Three three;
+  three.set_step([](TwoLayers& module, const Batch& batch) {
+    module.hidden->weight.set_requires_grad(false);
+    return StepOutput{module.forward(batch.inputs).square().mean()};
+  });
+  EXPECT_THAT([&] { (void)three.loss_of(a_batch(6)); },
+              ThrowsMessage<InvalidJob>(HasSubstr("froze the parameter hidden.weight by set_requires_grad(false)")));
+}
+
+TEST(ModuleReplicas, GiveGradientsOfWhatIsUnfrozenLater) {
+  Three three;
+  three.first->hidden->weight.set_requires_grad(false);
+  three.loss_of(a_batch(6)).backward();
+  EXPECT_FALSE(three.first->hidden->weight.grad().defined());
+  EXPECT_FALSE(three.others[0]->hidden->weight.requires_grad());
+  three.first->hidden->weight.set_requires_grad(true);
+  const auto expected = gradients_of(*three.first, three.first->training_step(a_batch(6), 0).loss);
+  expect_close(gradients_of(*three.first, three.loss_of(a_batch(6))), expected);
+}
+
+TEST(ModuleReplicas, MayChangeTheirPartsOfTheBatchInPlace) {
+  Three three;
+  three.set_step([](TwoLayers& module, const Batch& batch) {
+    return StepOutput{module.forward(batch.inputs.div_(2)).square().mean()};
+  });
+  const auto expected = gradients_of(*three.first, three.first->training_step(a_batch(6), 0).loss);
+  expect_close(gradients_of(*three.first, three.loss_of(a_batch(6))), expected);
+}
+
+TEST(ModuleReplicas, FollowTheFirstAlsoWhereAStepGivesAParameterOtherMemory) {
+  Three three;
+  three.set_step([](TwoLayers& module, const Batch& batch) {
+    const torch::NoGradGuard no_grad;
+    module.out->weight.set_data(module.out->weight.clone());
+    return StepOutput{batch.inputs.mean()};
+  });
+  for (int step = 0; step < 2; ++step) {
+    (void)three.loss_of(a_batch(6));
+    for (const auto& other : three.others) EXPECT_TRUE(torch::equal(other->out->weight, three.first->out->weight));
+    const torch::NoGradGuard no_grad;
+    three.first->out->weight.add_(1);
+  }
+}
+
+/// The turns of a batch go on from what the earlier ones have computed, and so from each replica's own buffers.
+TEST(ModuleReplicas, KeepTheirBuffersBetweenTheTurnsOnABatch) {
+  Three three;
+  std::map<TwoLayers*, torch::Tensor> of_first_turn;
+  three.set_step([&](TwoLayers& module, const Batch& batch) {
+    if (module.optimizer_turn() == "one") {
+      module.seen += batch.inputs.square().sum();
+      of_first_turn[&module] = module.forward(batch.inputs / module.seen);
+      return StepOutput{module.out->weight.sum()};
+    }
+    return StepOutput{of_first_turn.at(&module).sum()};
+  });
+  (void)three.replicas->training_step(a_batch(6), 0, {.name = "one"});
+  const torch::Tensor seen = three.others[1]->seen.clone();
+  const torch::Tensor loss = three.replicas->training_step(a_batch(6), 0, {.name = "two", .is_first = false}).loss;
+  EXPECT_TRUE(torch::equal(three.others[1]->seen, seen));
+  EXPECT_FALSE(torch::equal(three.others[1]->seen, three.first->seen));
+  loss.backward();
+}
+
+/// ddp2 exchanges a bucket once its gradients are there, while the backward pass goes on.
+TEST(ModuleReplicas, GiveTheLastLayersGradientsBeforeTheFirstLayersAreComputed) {
+  for (const bool has_threads : {false, true}) {
+    Three three{{.has_threads = has_threads}};
+    std::vector<std::string> order;
+    std::mutex mutex;
+    const auto note = [&](const char* what) {
+      const std::scoped_lock lock{mutex};
+      order.emplace_back(what);
+    };
+    three.set_step([&](TwoLayers& module, const Batch& batch) {
+      const torch::Tensor hidden = module.hidden(batch.inputs);
+      hidden.register_hook([&](const torch::Tensor&) { note("hidden"); });
+      return StepOutput{module.out(torch::tanh(hidden)).square().mean()};
+    });
+    const torch::Tensor loss = three.loss_of(a_batch(6));
+    three.first->out->weight.register_hook([&](const torch::Tensor&) { note("out.weight"); });
+    three.first->hidden->weight.register_hook([&](const torch::Tensor&) { note("hidden.weight"); });
+    loss.backward();
+    ASSERT_EQ(order.size(), 5U);
+    EXPECT_EQ(order.back(), "hidden.weight");
+    EXPECT_NE(order[3], "out.weight") << "a replica's first layer is computed after it";
+  }
+}
+
+TEST(ModuleReplicas, ThrowWhatFailsBeforeAStepInAThread) {
+  // The CPU build has no device of CUDA, as a node has none that has fallen off the bus.
+  const auto first = std::make_shared<TwoLayers>();
+  std::vector<FurtherReplica> others;
+  others.push_back({.module = std::make_shared<TwoLayers>(), .device = torch::Device{torch::kCUDA, 1}});
+  ModuleReplicas replicas{*first, torch::kCPU, std::move(others), {.has_threads = true}};
+  const torch::NoGradGuard no_grad;
+  EXPECT_THROW(replicas.validation_step(a_batch(6), 0), c10::Error);
+}
+
+TEST(ModuleReplicas, ComputeEachInAThreadOfItsOwnThatStays) {
+  Three three{{.has_threads = true}};
+  std::vector<std::set<std::thread::id>> threads(3);
+  three.set_step([&](TwoLayers&, const Batch& batch) {
+    threads[static_cast<std::size_t>(batch.ids[0].item<std::int64_t>()) / 2].insert(std::this_thread::get_id());
+    return StepOutput{torch::zeros({})};
+  });
+  for (int step = 0; step < 3; ++step) (void)three.loss_of(a_batch(6));
+  for (const auto& of_replica : threads) EXPECT_EQ(of_replica.size(), 1U) << "cuDNN keeps its plans by thread";
+  EXPECT_THAT(threads[0], ElementsAre(std::this_thread::get_id()));
+  EXPECT_NE(threads[1], threads[2]);
+}
+
+TEST(ModuleReplicas, RefuseToPredictAScalar) {
+  class Scalar final : public Module {
+   public:
+    [[nodiscard]] StepOutput training_step(const Batch&, std::int64_t) override { return {}; }
+    [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch&, std::int64_t) override {
+      return {{"mean", torch::zeros({})}};
+    }
+  } model;
+  ModuleReplicas replicas{model, torch::kCPU, {{.module = std::make_shared<Scalar>()}}, {}};
+  EXPECT_THAT([&] { (void)replicas.predict_step(a_batch(2), 0); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("predict_step returned a scalar as 'mean'")));
 }
 
 TEST(ModuleReplicas, ValidateAndPredictAsTheModuleAlone) {

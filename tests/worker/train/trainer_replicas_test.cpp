@@ -25,7 +25,7 @@ using testing::HasSubstr;
 void add_replicas(TrainingRun& run, std::int64_t count, std::function<std::shared_ptr<Module>()> make,
                   bool has_threads = false) {
   run.make_replicas = [&run, count, make = std::move(make), has_threads](Module& module) {
-    std::vector<Replica> others;
+    std::vector<FurtherReplica> others;
     for (std::int64_t index = 1; index < count; ++index) {
       others.push_back({.module = make()});
       convert(*others.back().module, number_format(run.training));
