@@ -6,7 +6,8 @@
 #include "checkpoint/format/entry.hpp"
 #include "common/result.hpp"
 
-/// Checks of the rows of sharded entries that ranks hold. A failure is a bug of the program: ErrorKind::internal.
+/// Checks of the rows of sharded entries that ranks hold. data_file.hpp says which bytes of an entry each rank writes.
+/// A failure is a bug of the program: ErrorKind::internal.
 namespace trainyard::checkpoint {
 
 /// Success when `entry` is sharded and holds rows that exist, with the right number of bytes. Success when `entry` is

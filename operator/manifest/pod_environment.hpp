@@ -27,7 +27,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 /// All names are in api/contract.hpp, and the launcher's own in worker/rank/group_environment.hpp (the launcher and its
 /// folder), rank_message.hpp (the link's descriptor) and processors.hpp (the number of threads).
 /// Rank 3 of four pods of one rank has RANK, NODE_RANK, GROUP_RANK and ROLE_RANK 3, LOCAL_RANK 0 and WORLD_SIZE 4.
-/// MASTER_ADDR is the full name of rank 0's pod in this attempt.
+/// MASTER_ADDR is the full name of rank 0's pod in this attempt. docs/design-worker.md has all of it as a table.
 [[nodiscard]] Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
                                           std::int64_t grace_seconds, const ClusterTraits& traits);
 

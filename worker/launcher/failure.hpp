@@ -8,9 +8,9 @@
 
 namespace trainyard::launcher {
 
-/// The first failure, which broke the group. Every launcher gets an equal copy, and makes the rank::RankEnd of its own
-/// ranks from it. The two types differ because `exit_code` is the culprit's: the operator would charge any rank that
-/// exited with this code with the failure.
+/// The first failure, which broke the group. supervisor.hpp says how the culprit of a hang is found. Every launcher
+/// gets an equal copy, and makes the rank::RankEnd of its own ranks from it. The two types differ because `exit_code`
+/// is the culprit's: the operator would charge any rank that exited with this code with the failure.
 struct GroupFailure {
   std::optional<std::int64_t> culprit;  ///< Global rank that failed, where it is known.
   int exit_code = 0;                    ///< Exit code of the culprit; without a culprit, that of every rank.

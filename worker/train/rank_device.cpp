@@ -56,14 +56,20 @@ OrEnd<RankDevice> open_device(const rank::Environment& environment, const rank::
 
 Result<std::vector<torch::Device>> devices_of_further_replicas(const RankDevice& own,
                                                                const rank::GroupEnvironment& group,
-                                                               std::int64_t cpu_replicas) {
-  if (own.device.is_cpu()) return std::vector<torch::Device>(static_cast<std::size_t>(cpu_replicas - 1), torch::kCPU);
+                                                               const api::TrainingSpec& training) {
+  if (own.device.is_cpu())
+    return std::vector<torch::Device>(static_cast<std::size_t>(training.strategy.cpu_replicas - 1), torch::kCPU);
   if (group.local_world_size > 1) {
     return fail(
         ErrorKind::invalid,
         fmt::format("training.strategy.name: dp and ddp2 need one rank in each pod, which uses all GPUs of the pod, "
                     "but this pod has {} ranks: start one in each, or name ddp",
                     group.local_world_size));
+  }
+  if (training.deterministic && own.gpus > 1) {
+    return fail(ErrorKind::invalid,
+                "training.deterministic: is not for dp and ddp2 with several GPUs, whose gradients are added up in the "
+                "order in which they come: name ddp, or leave it out");
   }
   std::vector<torch::Device> devices;
   for (std::int64_t index = own.device.index() + 1; index < own.gpus; ++index)

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/training_spec.hpp"
 #include "worker/dist/device_memory.hpp"
 #include "worker/rank/environment.hpp"
 #include "worker/rank/group_environment.hpp"
@@ -28,10 +29,10 @@ struct RankDevice {
 [[nodiscard]] OrEnd<RankDevice> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group);
 
 /// The devices of the model's replicas but the first, for the strategies dp and ddp2: on a GPU, all GPUs of the pod
-/// after `own`; on the CPU, the CPU `cpu_replicas` - 1 times. ErrorKind::invalid when this rank's pod has several
-/// ranks, which would share the GPUs.
+/// after `own`; on the CPU, the CPU cpuReplicas - 1 times. ErrorKind::invalid when this rank's pod has several ranks,
+/// which would share the GPUs, and for several GPUs of a job that is to be deterministic.
 [[nodiscard]] Result<std::vector<torch::Device>> devices_of_further_replicas(const RankDevice& own,
                                                                              const rank::GroupEnvironment& group,
-                                                                             std::int64_t cpu_replicas);
+                                                                             const api::TrainingSpec& training);
 
 }  // namespace trainyard::train

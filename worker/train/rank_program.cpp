@@ -254,16 +254,8 @@ OrEnd<std::unique_ptr<ModuleReplicas>> make_replicas(const RankDevice& own, cons
                                                      const checkpoint::StartPatience& patience) {
   const api::TrainingSpec& training = run.job.training;
   if (!api::has_replicas(training.strategy)) return nullptr;
-  const auto devices = devices_of_further_replicas(own, group, training.strategy.cpu_replicas);
+  const auto devices = devices_of_further_replicas(own, group, training);
   if (!devices) return end_rank(Stage::spec, devices.error());
-  const bool is_gpu = !own.device.is_cpu();
-  if (training.deterministic && is_gpu && !devices->empty()) {
-    return end_rank(Stage::spec,
-                    {.kind = ErrorKind::invalid,
-                     .message = "training.deterministic: is not for dp and ddp2 with several GPUs, whose gradients are "
-                                "added up in the order in which they come: name ddp, or leave it out",
-                     .retry_after = {}});
-  }
   std::vector<FurtherReplica> replicas;
   for (const torch::Device device : *devices) {
     auto made = TRY(make_model_on(device, models, run.job, patience, run.clock));
@@ -278,7 +270,7 @@ OrEnd<std::unique_ptr<ModuleReplicas>> make_replicas(const RankDevice& own, cons
   }
   return std::make_unique<ModuleReplicas>(
       *run.module, own.device, std::move(replicas),
-      ReplicaOptions{.format = number_format(training), .has_threads = is_gpu, .seed = training.seed});
+      ReplicaOptions{.format = number_format(training), .has_threads = !own.device.is_cpu(), .seed = training.seed});
 }
 
 /// Runs a job that trains nothing. `wait`: for collectives.
