@@ -32,7 +32,9 @@ struct Lease {
 struct ElectionTimes {
   std::chrono::milliseconds lease{4'000};  ///< How long others leave an unrenewed lease alone. Whole seconds.
   std::chrono::milliseconds renew{1'000};
-  std::chrono::milliseconds give_up{3'000};  ///< Less than `lease`, so that we stop before others may start.
+  /// How long we lead after a renewal that was stored, from when it was sent. Less than `lease`, so that we stop before
+  /// others may take the lease.
+  std::chrono::milliseconds give_up{3'000};
   std::chrono::milliseconds retry{500};
 };
 

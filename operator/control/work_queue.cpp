@@ -44,7 +44,7 @@ void WorkQueue::succeed(const ObjectKey& key) {
   changed_.notify_one();
 }
 
-void WorkQueue::succeed_until(const ObjectKey& key, milliseconds delay) {
+void WorkQueue::succeed_and_requeue(const ObjectKey& key, milliseconds delay) {
   add_after(key, delay);
   succeed(key);
 }

@@ -21,14 +21,15 @@ class WorkQueue {
   bool add(const ObjectKey& key) { return add_after(key, std::chrono::milliseconds{0}); }
   bool add_after(const ObjectKey& key, std::chrono::milliseconds delay);
 
-  /// Blocks until a key is due; empty when `stop` is requested. The caller must return the key by one of the next three
-  /// functions.
+  /// Blocks until a key is due; empty when `stop` is requested. The caller must hand the key back by one of the next
+  /// three functions.
   [[nodiscard]] std::optional<ObjectKey> take(const std::stop_token& stop);
 
   void succeed(const ObjectKey& key);
-  /// Returns a key that is due again after `delay`; not a failure.
-  void succeed_until(const ObjectKey& key, std::chrono::milliseconds delay);
-  /// Returns a key that failed: it is due again after backoff, but not before `retry_after`. Returns that wait.
+  /// Hands back a key that is due again after `delay`; not a failure.
+  void succeed_and_requeue(const ObjectKey& key, std::chrono::milliseconds delay);
+  /// Hands back a key that failed. The key is due again after its backoff, but not before `retry_after`. Returns the
+  /// wait.
   std::chrono::milliseconds fail(const ObjectKey& key, std::optional<std::chrono::milliseconds> retry_after);
 
   /// Resets the backoff of a key that has made progress.

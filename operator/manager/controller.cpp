@@ -181,7 +181,7 @@ void Controller::reconcile(const ObjectKey& key) {
     logging::warn("reconcile will be tried again",
                   {{"job", full_name(key)}, {"error", again.error().message}, {"delayMs", delay.count()}});
   } else if (*again) {
-    queue_.succeed_until(key, **again);
+    queue_.succeed_and_requeue(key, **again);
   } else {
     queue_.succeed(key);
   }

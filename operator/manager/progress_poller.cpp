@@ -82,7 +82,7 @@ void ProgressPoller::run(control::WorkQueue& queue, const std::stop_token& stop)
     switch (outcome) {
       case Outcome::answered:
       case Outcome::not_running:
-        next.succeed_until(*key, options_.interval);
+        next.succeed_and_requeue(*key, options_.interval);
         break;
       case Outcome::silent:
       case Outcome::late:

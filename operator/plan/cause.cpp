@@ -50,8 +50,8 @@ bool is_failure_of_node(const Ending& ending) {
   return !says("exec: \"") && !says("executable file");
 }
 
-/// Kubernetes writes whole seconds, so that a container ended up to a second after the time that it gives. Without this
-/// the wait could be half as long, and the culprit's own report come too late.
+/// Kubernetes writes whole seconds: a container may have ended up to a second later than its end time says. Without
+/// this second the wait could be half as long, and the culprit's own report could come too late.
 constexpr std::chrono::milliseconds time_precision{1'000};
 
 /// When to stop waiting for a better witness. A node's clock that runs ahead of ours must not lengthen the wait: an end
@@ -187,7 +187,7 @@ AttemptEnd end_by(const Suspect& culprit) {
 /// Blames the peer that `witness` lost, if it names one. Used when all reports are of lost peers.
 void blame_named_peer(const Suspect& witness, const std::vector<Member>& members, AttemptEnd& end) {
   const auto& named = witness.member->ending->culprit;
-  end.message = fmt::format("rank {} lost a peer: {}", witness.member->rank, witness.message);
+  end.message = fmt::format("pod {} lost a peer: {}", witness.member->rank, witness.message);
   if (!named || *named < 0 || *named >= static_cast<std::int64_t>(members.size())) return;
   const Member& member = members[static_cast<std::size_t>(*named)];
   end.rank = member.rank;
@@ -220,7 +220,7 @@ Judgement judge_members(const Observed& observed, const std::vector<Member>& mem
   if (suspects.empty()) return judgement;
   if (std::ranges::none_of(suspects, [&](const Suspect& suspect) { return decides_now(suspect, now); })) {
     const auto first = std::ranges::min(suspects, {}, [](const Suspect& suspect) { return *suspect.waits_until; });
-    judgement.again_in = *first.waits_until - now;
+    judgement.requeue_after = *first.waits_until - now;
     return judgement;
   }
   const Suspect& culprit = *std::ranges::min_element(suspects, is_better);

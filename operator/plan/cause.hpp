@@ -28,11 +28,12 @@ struct AttemptEnd {
 struct Judgement {
   std::optional<AttemptEnd> end;
   /// Set only without `end`: when to judge again although nothing changes, because a better witness may still come.
-  std::optional<std::chrono::milliseconds> again_in;
+  std::optional<std::chrono::milliseconds> requeue_after;
   std::vector<std::string> absent_pods;  ///< Names of the attempt's pods that existed and no longer do.
 };
 
-/// How long to wait at least for the lost rank's own report once its peers have reported that they lost it.
+/// How long to wait for the lost rank's own report after the end of a peer that lost it. The wait is up to a second
+/// longer, since Kubernetes gives a container's end in whole seconds.
 inline constexpr std::chrono::milliseconds witness_wait{2'000};
 
 /// Decides whether the attempt has lost a member, which member is the culprit, and which cause that is charged to.
@@ -40,12 +41,12 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 /// Exit codes are those of api/contract.hpp. The best witness decides: exit code 93 (a restart cannot help) first; then
 /// a pod that the system or its node ended, or whose container was lost; a pod that is gone, since somebody deleted it;
 /// a pod that is being deleted; any other failure; last the exit codes 91 (asked to stop) and 90 (lost a peer), which
-/// are believed only if no better witness comes within `witness_wait`. Of equal witnesses the one that ended first
-/// decides, then the lower rank. A rank with 90 that names a peer passes the blame to that peer. A container's own end,
-/// also with 93 or with 95 (a hang), is charged to the application, except the exit codes 90, 91, 92, 94, 96 and 97:
-/// these are charged to infrastructure, like a pod that the system or its node ended. A deleted pod is the cause
-/// `deleted`, for which the same budget pays (restart.hpp). status.attempts keeps the answer: cause, rank, pod, node,
-/// exit code and message (transition.hpp). decide.hpp has the other reasons for a new attempt.
+/// are believed only if no better witness comes until `witness_wait` after the container's end. Of equal witnesses the
+/// one that ended first decides, then the lower rank. A rank with 90 that names a peer passes the blame to that peer. A
+/// container's own end, also with 93 or with 95 (a hang), is charged to the application, except the exit codes 90, 91,
+/// 92, 94, 96 and 97: these are charged to infrastructure, like a pod that the system or its node ended. A deleted pod
+/// is the cause `deleted`, for which the same budget pays (restart.hpp). status.attempts keeps the answer: cause, rank,
+/// pod, node, exit code and message (transition.hpp). decide.hpp has the other reasons for a new attempt.
 [[nodiscard]] Judgement judge_members(const Observed& observed, const std::vector<Member>& members, Time now);
 
 }  // namespace trainyard::plan

@@ -56,16 +56,18 @@ bool is_rank_0_running(const std::vector<Member>& members) {
   return !members.empty() && members.front().state == MemberState::running && !members.front().is_leaving;
 }
 
+constexpr const char* asked_words = "waiting for rank 0 to accept the request";
+
 /// True when the poller sends requests to rank 0 now.
 bool is_asked(const api::TrainingJobStatus& status, const std::vector<Member>& members) {
   return is_active(status) && can_be_asked(members);
 }
 
 std::string waiting_words(const api::TrainingJobStatus& status, const std::vector<Member>& members) {
-  if (is_asked(status, members)) return "rank 0 is asked";
-  if (!is_active(status)) return "the job does not run: it is asked when it trains again";
-  if (!is_rank_0_running(members)) return "rank 0 does not run yet: it is asked when it does";
-  return "the pods of this attempt take no requests: the next attempt is asked";
+  if (is_asked(status, members)) return asked_words;
+  if (!is_active(status)) return "the job does not run: the request is sent when it trains again";
+  if (!is_rank_0_running(members)) return "rank 0 does not run yet: the request is sent when it does";
+  return "the pods of this attempt take no requests: the request is sent in the next attempt";
 }
 
 /// Rank 0's reports of requests. Those of the termination message come last, because they are newer than the poll.
@@ -112,8 +114,8 @@ void take_annotation(api::TrainingJobStatus& status, const Observed& observed, c
 
 }  // namespace
 
-std::string suspend_request_id(std::int64_t generation) {
-  return fmt::format("{}{}", operators_prefix, generation);
+std::string suspend_request_id(std::int64_t spec_generation) {
+  return fmt::format("{}{}", operators_prefix, spec_generation);
 }
 
 std::optional<RequestToSend> request_to_send(const api::TrainingJobStatus& status) {
@@ -146,10 +148,10 @@ void take_checkpoint_requests(api::TrainingJobStatus& status, const Observed& ob
   if (is_pending(status.checkpoint_request)) {
     follow(*status.checkpoint_request, reports, waiting_words(status, members), now);
   }
-  if (is_pending(status.suspend_request)) follow(*status.suspend_request, reports, "rank 0 is asked", now);
+  if (is_pending(status.suspend_request)) follow(*status.suspend_request, reports, asked_words, now);
   if (is_finished(status)) {
-    abandon(status.checkpoint_request, "the job ended before it was saved", now);
-    abandon(status.suspend_request, "the job ended before it was saved", now);
+    abandon(status.checkpoint_request, "the job ended before the checkpoint was saved", now);
+    abandon(status.suspend_request, "the job ended before the checkpoint was saved", now);
   }
   take_annotation(status, observed, members, now);
 }

@@ -27,8 +27,8 @@ struct RequestToSend {
 void take_checkpoint_requests(api::TrainingJobStatus& status, const Observed& observed,
                               const std::vector<Member>& members, Time now);
 
-/// The id of the operator's own request when the spec of `generation` suspends the job.
-[[nodiscard]] std::string suspend_request_id(std::int64_t generation);
+/// The id of the operator's own request when the spec of `spec_generation` suspends the job.
+[[nodiscard]] std::string suspend_request_id(std::int64_t spec_generation);
 
 /// True when rank 0 runs and takes requests.
 [[nodiscard]] bool can_be_asked(const std::vector<Member>& members);

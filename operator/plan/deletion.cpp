@@ -48,8 +48,8 @@ void begin(const Observed& observed, Time now, Draft& draft) {
   end_attempt(status, "the job was deleted", now);
   set_phase(status, Phase::deleting, reason_cleaning, message);
   clear_running_state(status, "JobDeleted", now);
-  abandon(status.checkpoint_request, "the job was deleted before it was saved", now);
-  abandon(status.suspend_request, "the job was deleted before it was saved", now);
+  abandon(status.checkpoint_request, "the job was deleted before the checkpoint was saved", now);
+  abandon(status.suspend_request, "the job was deleted before the checkpoint was saved", now);
   raise_condition(status, condition_cleaning_up, "JobDeleted", message, now);
 }
 
@@ -83,7 +83,8 @@ void end_pods(const std::vector<const resource::Pod*>& ending, Time now, Draft& 
       draft.actions.emplace_back(DeletePod{.name = pod->metadata.name, .uid = pod->metadata.uid});
     }
   }
-  say(draft, fmt::format("{} of the job's pods are still ending, and may save until then", ending.size()));
+  say(draft, fmt::format("waiting until the job's pods have ended ({} left); they may still save a checkpoint",
+                         ending.size()));
 }
 
 /// The pod's last message; the kubelet's reason if there is none.

@@ -17,7 +17,7 @@ enum class MemberState {
   failed,     ///< Also exit code 0 after a stop was asked for, unless the worker reports that its training is complete.
 };
 
-/// How the worker container ended, or the pod without it.
+/// How the worker container ended. If that is unknown, how its pod ended.
 struct Ending {
   std::optional<int> exit_code;  ///< Empty: the pod ended (evicted, lost) and its worker's end is unknown.
   std::string reason;            ///< "OOMKilled", "Evicted", "PeerLost", ...
@@ -41,7 +41,7 @@ struct Member {
 /// The members of the current attempt, by rank. Their number is the size that the attempt began with.
 [[nodiscard]] std::vector<Member> members_of(const Observed& observed);
 
-/// The member that `pod` is, whether or not it belongs to the current attempt.
+/// The state and the end of `pod`, as a Member. `pod` may belong to another attempt, or be the clean-up pod.
 [[nodiscard]] Member judge_pod(const Observed& observed, const resource::Pod& pod);
 
 /// True when the pod still holds resources: neither the pod nor all of its containers have ended.

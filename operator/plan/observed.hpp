@@ -44,7 +44,7 @@ struct Observed {
   std::optional<Time> status_written;  ///< When this process last wrote the job's status.
   std::optional<Refusal> refusal;
   std::optional<CreateFailure> create_failure;
-  bool is_template_accepted = false;  ///< A dry run of rank 0's pod succeeded for the job's present generation.
+  bool is_template_accepted = false;  ///< A dry run of rank 0's pod succeeded for the present spec generation.
   manifest::ClusterTraits traits;
   manifest::Settings settings;
 };

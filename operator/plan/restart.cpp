@@ -53,7 +53,7 @@ void fail_when_spent(const api::TrainingJob& job, const AttemptEnd& end, Restart
 Event restart_event(const api::TrainingJobStatus& status, const AttemptEnd& end) {
   return {.reason = "Restarting",
           .is_warning = true,
-          .note = fmt::format("attempt {} begins because rank {} was lost ({}): {}", status.attempt,
+          .note = fmt::format("attempt {} begins because pod {} was lost ({}): {}", status.attempt,
                               end.rank.value_or(0), to_string(end.cause), status.message),
           .count = status.restart_count};
 }
@@ -103,7 +103,7 @@ RestartDecision decide_restart(const api::TrainingJob& job, const AttemptEnd& en
 bool decide_lost_rank(const Observed& observed, const std::vector<Member>& members, Time now, Draft& draft) {
   if (!is_active(observed.job.status)) return false;
   Judgement judgement = judge_members(observed, members, now);
-  draft.requeue_within(judgement.again_in);
+  draft.requeue_within(judgement.requeue_after);
   if (!judgement.end) return false;
   draft.pods_believed_gone = std::move(judgement.absent_pods);
   const AttemptEnd& end = *judgement.end;

@@ -12,7 +12,8 @@ namespace trainyard::plan {
 /// Largest number of attempt records in the status.
 inline constexpr std::size_t attempt_records_max = 10;
 
-/// Makes the next attempt the current one, bound to the job's present generation. Nothing of the attempt exists yet.
+/// Makes the next attempt the current one, bound to the job's present spec generation. Nothing of the attempt exists
+/// yet.
 void begin_attempt(api::TrainingJobStatus& status, const Observed& observed, Time now);
 
 /// Completes the current attempt's record.

@@ -20,8 +20,9 @@ class Executor {
   Executor(kube::Api& api, const Clock& clock, Caches& caches, Memory& memory, const ReconcilerOptions& options)
       : api_{api}, clock_{clock}, caches_{caches}, memory_{memory}, options_{options} {}
 
-  /// True when none of `pods` still exists with our label. A pod that does is put back into the cache. A pod that has
-  /// lost its label is deleted, since no cache would show it, and counts as gone.
+  /// True when none of `pods` still exists as a pod of the job with our label. Puts a pod that still exists back into
+  /// the cache. Deletes a pod of the job that has lost its label, since no cache would show the pod, and takes it for
+  /// gone.
   [[nodiscard]] Result<bool> are_gone(const api::TrainingJob& job, const std::vector<std::string>& pods);
 
   /// Writes the job's status. If the API server refuses it, writes only its decisions (refused_status.hpp).
@@ -34,9 +35,9 @@ class Executor {
   /// stage 3 if anything before it failed.
   ///
   /// A refused create (quota, admission, a wrong template, a taken name) stops the creates and not the deletes. The
-  /// refusal is remembered for the next plan and is not an error. An error names all failures. A create that meets an
-  /// object of its name (409) succeeds if that is the job's own, and is the refusal NameConflict if not; a delete that
-  /// meets another UID (409) counts as done.
+  /// refusal is remembered for the next plan and is not an error. An error names the first create and the first delete
+  /// that failed. A create that meets an object of its name (409) succeeds if that is the job's own, and is the refusal
+  /// NameConflict if not; a delete that meets another UID (409) succeeds.
   [[nodiscard]] Result<void> act(const api::TrainingJob& job, const std::vector<plan::Action>& actions);
 
   /// Creates the events. One that cannot be written is logged and not tried again.

@@ -37,10 +37,10 @@ void Memory::note_creation(const control::ObjectKey& key, const std::string& uid
   job.create_failure.reset();
 }
 
-void Memory::note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t generation) {
+void Memory::note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t spec_generation) {
   const std::scoped_lock lock{mutex_};
   JobMemory& job = memory_of(key, uid);
-  job.accepted_generation = generation;
+  job.accepted_spec_generation = spec_generation;
   job.refusal.reset();
 }
 

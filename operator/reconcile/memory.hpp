@@ -19,9 +19,9 @@ struct JobMemory {
   std::string uid;
   std::optional<plan::Refusal> refusal;
   std::optional<plan::CreateFailure> create_failure;
-  std::int64_t accepted_generation = -1;  ///< The job's generation whose template passed a dry run.
-  std::string written_version;            ///< resourceVersion of our own last write.
-  std::optional<Time> written;            ///< When we last wrote the status.
+  std::int64_t accepted_spec_generation = -1;  ///< The spec generation whose template passed a dry run.
+  std::string written_version;                 ///< resourceVersion of our own last write.
+  std::optional<Time> written;                 ///< When we last wrote the status.
   /// UIDs of pods that are not the operator's: they had the name of an attempt that had not begun, by the server's
   /// state of the job.
   std::set<std::string> foreign_pods;
@@ -33,13 +33,13 @@ class Memory {
   /// The memory of the job with this UID; empty values if there is none.
   [[nodiscard]] JobMemory recall(const control::ObjectKey& key, const std::string& uid) const;
   void note_refusal(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now);
-  /// Notes a create that failed without a refusal. `create_failure` keeps the time of the first in a row, which ends at
-  /// note_no_failure().
+  /// Notes a create that failed without a refusal. `create_failure` keeps the time of the first of these failures until
+  /// note_no_failure(), note_creation() or note_refusal().
   void note_failure(const control::ObjectKey& key, const std::string& uid, const Error& error, Time now);
   void note_no_failure(const control::ObjectKey& key, const std::string& uid);
   /// Notes a create that succeeded: forgets earlier failures and refusals.
   void note_creation(const control::ObjectKey& key, const std::string& uid);
-  void note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t generation);
+  void note_acceptance(const control::ObjectKey& key, const std::string& uid, std::int64_t spec_generation);
   /// Notes the version that our own write has made. Older versions of the job are not planned for.
   void note_version(const control::ObjectKey& key, const std::string& uid, const std::string& version);
   /// Notes our own write of the job's status.

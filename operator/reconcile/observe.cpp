@@ -41,7 +41,7 @@ plan::Observed observe(const api::TrainingJob& job, const Caches& caches, const 
                           .status_written = memory.written,
                           .refusal = memory.refusal,
                           .create_failure = memory.create_failure,
-                          .is_template_accepted = memory.accepted_generation == job.metadata.generation,
+                          .is_template_accepted = memory.accepted_spec_generation == job.metadata.generation,
                           .traits = options.traits,
                           .settings = options.settings};
   const auto add_node = [&](const std::string& name) {

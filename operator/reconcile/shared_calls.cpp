@@ -5,8 +5,8 @@
 namespace trainyard::reconcile {
 
 SharedCalls::SharedCalls(std::size_t count, std::function<Result<void>(std::size_t index)> call,
-                         std::function<bool(const Error&)> is_last)
-    : count_{count}, call_{std::move(call)}, is_last_{std::move(is_last)} {}
+                         std::function<bool(const Error&)> stops_calls)
+    : count_{count}, call_{std::move(call)}, stops_calls_{std::move(stops_calls)} {}
 
 bool SharedCalls::make_next() {
   std::size_t index = 0;
@@ -18,7 +18,7 @@ bool SharedCalls::make_next() {
   auto made = call_(index);
   if (made) return true;
   const std::scoped_lock lock{mutex_};
-  if (is_last_(made.error())) next_ = count_;
+  if (stops_calls_(made.error())) next_ = count_;
   if (outcome_) outcome_ = std::move(made);
   return true;
 }

@@ -12,10 +12,10 @@ namespace trainyard::reconcile {
 /// thread may call.
 class SharedCalls {
  public:
-  /// `call` makes the call `index` on the thread that took it. If `is_last` returns true for a call's error, no further
-  /// call begins.
+  /// `call` makes the call `index` on the thread that took it. If `stops_calls` returns true for a call's error, no
+  /// further call begins.
   SharedCalls(std::size_t count, std::function<Result<void>(std::size_t index)> call,
-              std::function<bool(const Error&)> is_last);
+              std::function<bool(const Error&)> stops_calls);
 
   /// Makes the next call. False if none was left.
   bool make_next();
@@ -27,7 +27,7 @@ class SharedCalls {
  private:
   const std::size_t count_;
   const std::function<Result<void>(std::size_t)> call_;
-  const std::function<bool(const Error&)> is_last_;
+  const std::function<bool(const Error&)> stops_calls_;
   mutable std::mutex mutex_;  // guards everything below
   std::size_t next_ = 0;
   Result<void> outcome_;

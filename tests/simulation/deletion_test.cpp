@@ -34,7 +34,8 @@ TEST_F(JobDeletion, RemovesNothingWhileARankMayStillSave) {
   world.delete_job();
   world.pass(60s);
   EXPECT_TRUE(world.is_phase(Phase::deleting));
-  EXPECT_EQ(world.status().message, "2 of the job's pods are still ending, and may save until then");
+  EXPECT_EQ(world.status().message,
+            "waiting until the job's pods have ended (2 left); they may still save a checkpoint");
   EXPECT_EQ(world.live_pods(), pods({{"1-0", "Running"}, {"1-1", "Running"}}));
   world.end(1, 0, 91);
   world.end(1, 1, 91);

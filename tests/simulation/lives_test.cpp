@@ -137,7 +137,7 @@ TEST_F(JobLife, EndsWhenTheApplicationsBudgetIsSpent) {
   const json& newest = *std::ranges::find_if(restarting, is_restart);
   EXPECT_EQ(newest.at("count"), 3);
   EXPECT_EQ(newest.at("message"),
-            "attempt 4 begins because rank 0 was lost (Application): exit code 1: ValueError: nan");
+            "attempt 4 begins because pod 0 was lost (Application): exit code 1: ValueError: nan");
 }
 
 TEST_F(JobLife, EndsWhenThreeFailuresBringNoNewCheckpoint) {
@@ -252,7 +252,7 @@ TEST_F(JobLife, LetsTheGroupOfADeletedPodSaveBeforeTheNextAttempt) {
   world.delete_pod(1, 0);
   world.pass(10s);
   EXPECT_EQ(world.status().attempt, 1);
-  EXPECT_EQ(world.status().message, "rank 0: the pod is being deleted; its group may save a checkpoint before it goes");
+  EXPECT_EQ(world.status().message, "pod 0 is being deleted; the group may save a checkpoint first");
   world.end(1, 1, 91, R"({"exitCode": 91, "reason": "Preempted"})");
   world.end(1, 0, 91, R"({"exitCode": 91, "reason": "Preempted"})");
   ASSERT_TRUE(runs(2));

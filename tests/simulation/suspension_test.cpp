@@ -262,10 +262,11 @@ TEST_F(SavesBeforeItIsSuspended, AndKeepsItsUsersRequestForTheNextAttempt) {
   end_preempted();
   ASSERT_TRUE(reaches(Phase::suspended));
   EXPECT_EQ(world.status().checkpoint_request->state, RequestState::pending);
-  EXPECT_EQ(world.status().checkpoint_request->message, "the job does not run: it is asked when it trains again");
+  EXPECT_EQ(world.status().checkpoint_request->message,
+            "the job does not run: the request is sent when it trains again");
   world.edit({{"suspend", false}});
   ASSERT_TRUE(runs(2));
-  EXPECT_EQ(world.status().checkpoint_request->message, "rank 0 is asked");
+  EXPECT_EQ(world.status().checkpoint_request->message, "waiting for rank 0 to accept the request");
   world.report({.attempt = 2,
                 .step = 14,
                 .requests = {CheckpointRequest{.id = "lunch", .state = RequestState::done, .step = 14}}});

@@ -40,7 +40,7 @@ TEST(WorkQueue, GivesAKeyAgainAfterItsDelay) {
   std::stop_source stop;
   queue.add(first_key);
   ASSERT_EQ(queue.take(stop.get_token()), first_key);
-  queue.succeed_until(first_key, milliseconds{1});
+  queue.succeed_and_requeue(first_key, milliseconds{1});
   EXPECT_EQ(queue.take(stop.get_token()), first_key);
 }
 

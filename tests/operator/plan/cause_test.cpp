@@ -146,7 +146,7 @@ TEST(JudgeMembers, FindsNothingWrongWithAGroupThat) {
   for (const auto& [sentence, observed] : cases) {
     const Judgement judgement = judge(observed);
     EXPECT_FALSE(judgement.end) << sentence;
-    EXPECT_FALSE(judgement.again_in) << sentence;
+    EXPECT_FALSE(judgement.requeue_after) << sentence;
   }
 }
 
@@ -154,14 +154,14 @@ TEST(JudgeMembers, WaitsTwoWholeSecondsForABetterWitnessThanALostPeer) {
   // The container's end is written as a whole second: it may have come up to a second later.
   const Observed observed = an_observed().ended(0, 90, ours(90));
   EXPECT_FALSE(judge(observed, start + 500ms).end);
-  EXPECT_EQ(judge(observed, start + 500ms).again_in, 2500ms);
+  EXPECT_EQ(judge(observed, start + 500ms).requeue_after, 2500ms);
   EXPECT_FALSE(judge(observed, start + 2999ms).end);
   EXPECT_TRUE(judge(observed, start + 3s).end);
 }
 
 TEST(JudgeMembers, WaitsAsLongForABetterWitnessThanARankThatWasAskedToStop) {
   const Observed observed = an_observed().ended(0, 91, ours(91));
-  EXPECT_EQ(judge(observed, start + 500ms).again_in, 2500ms);
+  EXPECT_EQ(judge(observed, start + 500ms).requeue_after, 2500ms);
   EXPECT_TRUE(judge(observed, start + 3s).end);
 }
 
@@ -180,7 +180,7 @@ TEST(JudgeMembers, BlamesTheNamedPeerWhenNobodyElseReportsAndAvoidsItsNode) {
   EXPECT_EQ(end->node, "node-1");
   EXPECT_FALSE(end->exit_code);
   EXPECT_EQ(end->lost_nodes, std::vector<std::string>{"node-1"});
-  EXPECT_EQ(end->message, "rank 0 lost a peer: exit code 90 (Said): said so");
+  EXPECT_EQ(end->message, "pod 0 lost a peer: exit code 90 (Said): said so");
 }
 
 TEST(JudgeMembers, BlamesRank0LikeAnyOtherNamedPeer) {
@@ -234,7 +234,7 @@ TEST(JudgeMembers, BelievesNoNameThatIsNoRanks) {
     EXPECT_EQ(end->rank, 0) << named;
     EXPECT_EQ(end->pod, "smoke-c0de-1-0") << named;
     EXPECT_EQ(end->exit_code, 90) << named;
-    EXPECT_EQ(end->message, "rank 0 lost a peer: exit code 90 (Said): said so") << named;
+    EXPECT_EQ(end->message, "pod 0 lost a peer: exit code 90 (Said): said so") << named;
     EXPECT_TRUE(end->lost_nodes.empty()) << named;
   }
 }
@@ -244,14 +244,14 @@ TEST(JudgeMembers, SaysWhatIsKnownOfANamedPeer) {
   const Observed no_pod = an_observed().unformed().ended(0, 90, ours(90, names_1)).missing(1);
   EXPECT_EQ(judge(no_pod).end, (AttemptEnd{.cause = Cause::infrastructure,
                                            .rank = 1,
-                                           .message = "rank 0 lost a peer: exit code 90 (Said): said so"}));
+                                           .message = "pod 0 lost a peer: exit code 90 (Said): said so"}));
   const Observed lost_its_peer_too = an_observed().ended(0, 90, ours(90, names_1)).ended(1, 90, ours(90));
   EXPECT_EQ(judge(lost_its_peer_too).end, (AttemptEnd{.cause = Cause::infrastructure,
                                                       .rank = 1,
                                                       .pod = "smoke-c0de-1-1",
                                                       .node = "node-1",
                                                       .exit_code = 90,
-                                                      .message = "rank 0 lost a peer: exit code 90 (Said): said so"}))
+                                                      .message = "pod 0 lost a peer: exit code 90 (Said): said so"}))
       << "its kubelet has spoken, so its node is not avoided";
   const Observed waits = an_observed().ended(0, 90, ours(90, names_1)).waiting(1);
   EXPECT_TRUE(judge(waits).end->lost_nodes.empty()) << "it never ran there";
@@ -281,7 +281,7 @@ TEST(JudgeMembers, WaitsForNoSaveOfAPodThatDoesNotRun) {
 
 TEST(JudgeMembers, WaitsForTheWitnessThatMaySpeakFirst) {
   const Observed observed = an_observed(a_job().checkpoint()).ended(0, 90, ours(90)).leaving(1, start + 120s);
-  EXPECT_EQ(judge(observed, start + 500ms).again_in, 2500ms);
+  EXPECT_EQ(judge(observed, start + 500ms).requeue_after, 2500ms);
   const Observed undated = an_observed().ended(0, 90, ours(90)).with([](Observed& changed) {
     changed.pods[0].containers[0].terminated->finished_at.reset();
   });
@@ -306,7 +306,7 @@ TEST(JudgeMembers, NamesTheCulpritByItsPodIfAPodHoldsSeveralRanks) {
 TEST(JudgeMembers, LetsADeletedPodsGroupSaveItsCheckpoint) {
   const Observed observed = an_observed(a_job().checkpoint()).leaving(1, start + 120s);
   EXPECT_FALSE(judge(observed, start + 10s).end);
-  EXPECT_EQ(judge(observed, start + 10s).again_in, 112s);
+  EXPECT_EQ(judge(observed, start + 10s).requeue_after, 112s);
   const auto end = judge(observed, start + 122s).end;
   ASSERT_TRUE(end) << "the grace period is over and its node says nothing";
   EXPECT_EQ(end->cause, Cause::deleted);

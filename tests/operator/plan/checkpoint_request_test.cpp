@@ -29,7 +29,7 @@ ObservedBuilder asked_for(const std::string& id, const builders::JobBuilder& job
   });
 }
 
-CheckpointRequest pending(std::string id, std::string message = "rank 0 is asked") {
+CheckpointRequest pending(std::string id, std::string message = "waiting for rank 0 to accept the request") {
   return {.id = std::move(id), .time = asked_at, .message = std::move(message)};
 }
 
@@ -77,7 +77,7 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
       {"a new id is asked for", asked_for("a"), {}, asked_now(pending("a"))},
       {"the id that is asked for stays so", asked_for("a"), pending("a"), pending("a")},
       {"it waits for nothing any more", asked_for("a"),
-       pending("a", "rank 0 does not run yet: it is asked when it does"), pending("a")},
+       pending("a", "rank 0 does not run yet: the request is sent when it does"), pending("a")},
       {"rank 0 has taken it", reporting(asked_for("a"), said(pending("a", ""))), pending("a"),
        pending("a", "rank 0 saves it")},
       {"rank 0 says what it waits for", reporting(asked_for("a"), said(pending("a", "validating"))), pending("a"),
@@ -99,24 +99,24 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
       {"a newer id comes after the answer", asked_for("b"), pending("a"), pending("a")},
       {"and then at once", reporting(asked_for("b"), said(done("a"))), pending("a"), asked_now(pending("b"))},
       {"or while nobody is asked", asked_for("b").waiting(0), pending("a", "x"),
-       asked_now(pending("b", "rank 0 does not run yet: it is asked when it does"))},
+       asked_now(pending("b", "rank 0 does not run yet: the request is sent when it does"))},
       {"a group that forms is asked when it runs",
        asked_for("a").unformed().waiting(0),
        {},
-       asked_now(pending("a", "rank 0 does not run yet: it is asked when it does"))},
+       asked_now(pending("a", "rank 0 does not run yet: the request is sent when it does"))},
       {"a job that is suspended waits",
        asked_for("a", a_job().checkpoint().suspended()).phase(Phase::suspended),
        {},
-       asked_now(pending("a", "the job does not run: it is asked when it trains again"))},
+       asked_now(pending("a", "the job does not run: the request is sent when it trains again"))},
       {"pods that an older operator made are not asked",
        asked_for("a").with([](Observed& observed) {
          for (resource::Pod& pod : observed.pods) pod.request_token.clear();
        }),
        {},
-       asked_now(pending("a", "the pods of this attempt take no requests: the next attempt is asked"))},
+       asked_now(pending("a", "the pods of this attempt take no requests: the request is sent in the next attempt"))},
       {"a finished job", succeeded(asked_for("a")), {}, failed("a", "the job has ended: nothing trains any more")},
       {"a job that finished meanwhile", succeeded(asked_for("a")), pending("a"),
-       failed("a", "the job ended before it was saved")},
+       failed("a", "the job ended before the checkpoint was saved")},
       {"a container of the user's own",
        asked_for("a", a_job().checkpoint().without_training().container()),
        {},
@@ -168,7 +168,8 @@ TEST(TakeCheckpointRequests, FollowsTheRequestOfASuspensionInTheSameWay) {
        reporting(asked_for("").phase(Phase::suspending), said(pending("suspend-3", "validating"))),
        pending("suspend-3", "validating")},
       {"it is saved", reporting(asked_for("").phase(Phase::suspending), said(done("suspend-3"))), done("suspend-3")},
-      {"the job ended instead", succeeded(asked_for("")), failed("suspend-3", "the job ended before it was saved")},
+      {"the job ended instead", succeeded(asked_for("")),
+       failed("suspend-3", "the job ended before the checkpoint was saved")},
   };
   for (const Row& row : rows) {
     api::TrainingJobStatus status = row.observed.job.status;

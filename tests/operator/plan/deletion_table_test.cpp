@@ -158,7 +158,7 @@ TEST(PlanDeletion, TakesOffTheFinalizerOrRecordsWhatBegins) {
        .change = begins_clean_up([](TrainingJobStatus& status) {
          for (auto* request : {&status.checkpoint_request, &status.suspend_request}) {
            (*request)->state = RequestState::failed;
-           (*request)->message = "the job was deleted before it was saved";
+           (*request)->message = "the job was deleted before the checkpoint was saved";
            (*request)->time = later;
          }
        }),
@@ -178,8 +178,10 @@ TEST(PlanDeletion, TakesOffTheFinalizerOrRecordsWhatBegins) {
 }
 
 TEST(PlanDeletion, WaitsForThePodsThatMayStillSave) {
-  const auto two_words = only_says("2 of the job's pods are still ending, and may save until then");
-  const auto one_words = only_says("1 of the job's pods are still ending, and may save until then");
+  const auto two_words =
+      only_says("waiting until the job's pods have ended (2 left); they may still save a checkpoint");
+  const auto one_words =
+      only_says("waiting until the job's pods have ended (1 left); they may still save a checkpoint");
   const auto makes = makes_a_remover(removal_words);
   const std::vector<std::string> is_made{"create " + remover};
   const std::vector<DecisionCase> rows{

@@ -128,7 +128,8 @@ TEST(PlanDeletion, EndsThePodsAndWaitsForThemBeforeItRemovesAnything) {
   observed.pods = an_observed(a_job().on_delete()).build().pods;
   const Plan first = make_plan(observed, later);
   EXPECT_EQ(words_of(first.actions), (Words{"delete smoke-c0de-1-0", "delete smoke-c0de-1-1"}));
-  EXPECT_EQ(message_of(observed, first), "2 of the job's pods are still ending, and may save until then");
+  EXPECT_EQ(message_of(observed, first),
+            "waiting until the job's pods have ended (2 left); they may still save a checkpoint");
   for (resource::Pod& pod : observed.pods) pod.metadata.deletion_time = later + 120s;
   const Plan waiting = make_plan(observed, later);
   EXPECT_EQ(words_of(waiting.actions), Words{});

@@ -46,13 +46,13 @@ TEST(FindPendingReason, SaysWhyAPodWaits) {
 TEST(FindPendingReason, KnowsEveryWordForAnImageThatDoesNotComeAlsoWithoutAMessage) {
   for (const char* word : {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull",
                            "RegistryUnavailable", "ImageInspectError"}) {
-    EXPECT_EQ(reason_of(an_observed().waiting(1, word)), (PendingReason{"ImagePull", std::string{"rank 1: "} + word}));
-    EXPECT_EQ(reason_of(an_observed().waiting(1, word, "denied")), (PendingReason{"ImagePull", "rank 1: denied"}));
+    EXPECT_EQ(reason_of(an_observed().waiting(1, word)), (PendingReason{"ImagePull", std::string{"pod 1: "} + word}));
+    EXPECT_EQ(reason_of(an_observed().waiting(1, word, "denied")), (PendingReason{"ImagePull", "pod 1: denied"}));
   }
   EXPECT_EQ(reason_of(an_observed().waiting(1, "RunContainerError")),
-            (PendingReason{"ContainerConfig", "rank 1: RunContainerError"}));
+            (PendingReason{"ContainerConfig", "pod 1: RunContainerError"}));
   EXPECT_EQ(reason_of(an_observed().waiting(1, "RunContainerError", "no such device")),
-            (PendingReason{"ContainerConfig", "rank 1: no such device"}));
+            (PendingReason{"ContainerConfig", "pod 1: no such device"}));
 }
 
 TEST(FindPendingReason, SaysWhyAnInitContainerDoesNotRun) {
@@ -67,10 +67,10 @@ TEST(FindPendingReason, SaysWhyAnInitContainerDoesNotRun) {
       .name = "fetch", .waiting_reason = "CreateContainerConfigError", .waiting_message = R"(secret "keys" not found)"};
   const resource::ContainerStatus running{.name = "first", .is_running = true};
   const std::vector<Row> rows{
-      {"its image does not come", {no_image}, PendingReason{"ImagePull", "rank 1: no such image"}},
+      {"its image does not come", {no_image}, PendingReason{"ImagePull", "pod 1: no such image"}},
       {"its Secret is missing",
        {running, no_secret},
-       PendingReason{"SecretMissing", R"(rank 1: secret "keys" not found)"}},
+       PendingReason{"SecretMissing", R"(pod 1: secret "keys" not found)"}},
       {"it runs", {running}, {}},
   };
   for (const Row& row : rows) {
@@ -88,8 +88,8 @@ TEST(FindPendingReason, DistinguishesAGateFromAFullClusterAndIgnoresPodsThatHave
       observed.pods.at(1).conditions.at(0).reason = reason;
     });
   };
-  EXPECT_EQ(reason_of(scheduled(false, "SchedulingGated")), (PendingReason{"SchedulingGated", "rank 1: gates: quota"}));
-  EXPECT_EQ(reason_of(scheduled(false, "Unschedulable")), (PendingReason{"Unschedulable", "rank 1: gates: quota"}));
+  EXPECT_EQ(reason_of(scheduled(false, "SchedulingGated")), (PendingReason{"SchedulingGated", "pod 1: gates: quota"}));
+  EXPECT_EQ(reason_of(scheduled(false, "Unschedulable")), (PendingReason{"Unschedulable", "pod 1: gates: quota"}));
   EXPECT_EQ(reason_of(scheduled(false, "SchedulerError")), std::nullopt);
   EXPECT_EQ(reason_of(scheduled(true, "Unschedulable")), std::nullopt);
   EXPECT_EQ(reason_of(an_observed().unscheduled(1, "x").with(
@@ -106,7 +106,7 @@ TEST(FindPendingReason, SaysOfAClaimThatItIsMissingOnlyWhereItIs) {
 TEST(FindPendingReason, NamesTheRankTheMessageAndHowManyMore) {
   const auto reason =
       reason_of(an_observed(builders::a_job().replicas(3)).unscheduled(1, "no room").unscheduled(2, "no room"));
-  EXPECT_EQ(reason, (PendingReason{"Unschedulable", "rank 1: no room (and 1 more)"}));
+  EXPECT_EQ(reason, (PendingReason{"Unschedulable", "pod 1: no room (and 1 more)"}));
 }
 
 TEST(FindPendingReason, SaysAtOnceWhatTheKubeletSaysOfVolumesThatDoNotMount) {
@@ -122,7 +122,7 @@ TEST(FindPendingReason, SaysAtOnceWhatTheKubeletSaysOfVolumesThatDoNotMount) {
     const auto waiting = an_observed().waiting(1, "ContainerCreating").with([&](Observed& observed) {
       observed.mount_failures["smoke-c0de-1-1"] = one.message;
     });
-    EXPECT_EQ(reason_of(waiting), (PendingReason{one.reason, "rank 1: " + one.message}));
+    EXPECT_EQ(reason_of(waiting), (PendingReason{one.reason, "pod 1: " + one.message}));
     const auto running =
         an_observed().with([&](Observed& observed) { observed.mount_failures["smoke-c0de-1-1"] = one.message; });
     EXPECT_EQ(reason_of(running), std::nullopt) << "it was mounted in the end";
@@ -139,7 +139,7 @@ TEST(FindPendingReason, ReportsVolumesThatDoNotMountAfterHalfAMinute) {
   EXPECT_EQ(reason->reason, "ContainerCreating");
   EXPECT_EQ(
       reason->message,
-      "rank 1: the node still prepares volumes and network; `kubectl describe pod smoke-c0de-1-1` shows what fails");
+      "pod 1: the node still prepares volumes and network; `kubectl describe pod smoke-c0de-1-1` shows what fails");
 }
 
 TEST(FindPendingReason, CountsTheTimeOfInitContainersTooAndNoneBeforeThereIsANode) {

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 const std::string taken = "pods \"smoke-c0de-3-1\" already exists";
 const std::string quota = "pods is forbidden: exceeded quota: small";
-const std::string deleted_words = "rank 1: the pod is being deleted; its group may save a checkpoint before it goes";
+const std::string deleted_words = "pod 1 is being deleted; the group may save a checkpoint first";
 
 /// The third attempt after one that ended as after_a_life() says.
 ObservedBuilder group_that_forms() {
@@ -81,7 +81,7 @@ void expect_refreshed(const DecisionCase& row) {
 }
 
 TEST(UpdatePhase, SaysHowFarTheGroupHasCome) {
-  const std::string no_room = "rank 1: no room";
+  const std::string no_room = "pod 1: no room";
   const std::vector<DecisionCase> rows{
       {"a pod is still to be made, after a lost rank", group_that_forms().waiting(0, "").missing(1), false,
        phase_is(Phase::restarting, "Application", "", false)},

@@ -83,11 +83,10 @@ TEST(MakePlan, RaisesTheAttemptAndTouchesNoPodWhenARankFails) {
   EXPECT_EQ(record.node, "node-1");
   EXPECT_EQ(record.exit_code, 1);
   EXPECT_EQ(record.message, "exit code 1: boom");
-  EXPECT_EQ(
-      plan.events,
-      (std::vector<Event>{{.reason = "Restarting",
-                           .is_warning = true,
-                           .note = "attempt 2 begins because rank 1 was lost (Application): exit code 1: boom"}}));
+  EXPECT_EQ(plan.events,
+            (std::vector<Event>{{.reason = "Restarting",
+                                 .is_warning = true,
+                                 .note = "attempt 2 begins because pod 1 was lost (Application): exit code 1: boom"}}));
 }
 
 TEST(MakePlan, RecordsAtTheEndHowEachPodEnded) {
@@ -219,7 +218,7 @@ TEST(MakePlan, ShowsEachReasonToWaitAsPending) {
   ASSERT_TRUE(plan.status);
   EXPECT_EQ(plan.status->phase, Phase::pending);
   EXPECT_EQ(plan.status->reason, "Unschedulable");
-  EXPECT_EQ(plan.status->message, "rank 1: 0/2 nodes are available");
+  EXPECT_EQ(plan.status->message, "pod 1: 0/2 nodes are available");
   EXPECT_EQ(plan.status->ready, "1/2");
   EXPECT_EQ(plan.events.size(), 1U);
 }

@@ -138,11 +138,10 @@ DecisionCase::Change restarts(const Told& told, api::RestartCounts charged, std:
 }
 
 std::vector<Event> told_restart(const Told& told) {
-  return {
-      {.reason = "Restarting",
-       .is_warning = true,
-       .note = fmt::format("attempt 4 begins because rank 1 was lost ({}): {}", to_string(told.cause), told.message),
-       .count = 3}};
+  return {{.reason = "Restarting",
+           .is_warning = true,
+           .note = fmt::format("attempt 4 begins because pod 1 was lost ({}): {}", to_string(told.cause), told.message),
+           .count = 3}};
 }
 
 DecisionCase::Change fails(const Told& told, const std::string& reason, const std::string& message,

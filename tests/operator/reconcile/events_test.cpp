@@ -29,11 +29,11 @@ class RecordEventTest : public ReconcilerTest {
 
 TEST_F(RecordEventTest, KeepsOneEventOfAReasonWithItsFirstAndItsLastTime) {
   const std::string first = format_rfc3339(clock.now());
-  EXPECT_TRUE(record({.reason = "Restarting", .is_warning = true, .note = "rank 1 was lost", .count = 1}));
+  EXPECT_TRUE(record({.reason = "Restarting", .is_warning = true, .note = "pod 1 was lost", .count = 1}));
   clock.advance(3h);
-  EXPECT_TRUE(record({.reason = "Restarting", .is_warning = true, .note = "rank 0 was lost", .count = 2}));
+  EXPECT_TRUE(record({.reason = "Restarting", .is_warning = true, .note = "pod 0 was lost", .count = 2}));
   const json event = only_event();
-  EXPECT_EQ(event.at("message"), "rank 0 was lost");
+  EXPECT_EQ(event.at("message"), "pod 0 was lost");
   EXPECT_EQ(event.at("type"), "Warning");
   EXPECT_EQ(event.at("count"), 2);
   EXPECT_EQ(event.at("firstTimestamp"), first);

@@ -59,9 +59,9 @@ TEST_F(ReconcilerTest, RepeatsTheDryRunAfterAnEditOfTheSpec) {
   apply();
   const api::TrainingJob job = stored();
   EXPECT_TRUE(
-      observe(job, caches, {.accepted_generation = job.metadata.generation}, progress, {}).is_template_accepted);
-  EXPECT_FALSE(
-      observe(job, caches, {.accepted_generation = job.metadata.generation - 1}, progress, {}).is_template_accepted);
+      observe(job, caches, {.accepted_spec_generation = job.metadata.generation}, progress, {}).is_template_accepted);
+  EXPECT_FALSE(observe(job, caches, {.accepted_spec_generation = job.metadata.generation - 1}, progress, {})
+                   .is_template_accepted);
   EXPECT_FALSE(observe(job, caches, {}, progress, {}).is_template_accepted);
 }
 

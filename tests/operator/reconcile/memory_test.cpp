@@ -62,8 +62,8 @@ TEST(Memory, KeepsNothingOfAJobForTheNextOneOfItsName) {
   memory.note_refusal(key, "first", {ErrorKind::forbidden, "no"}, noon);
   memory.note_acceptance(key, "second", 1);
   EXPECT_FALSE(memory.recall(key, "second").refusal);
-  EXPECT_EQ(memory.recall(key, "second").accepted_generation, 1);
-  EXPECT_EQ(memory.recall(key, "first").accepted_generation, -1);
+  EXPECT_EQ(memory.recall(key, "second").accepted_spec_generation, 1);
+  EXPECT_EQ(memory.recall(key, "first").accepted_spec_generation, -1);
 }
 
 }  // namespace

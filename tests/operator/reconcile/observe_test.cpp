@@ -106,9 +106,9 @@ TEST_F(ObserveTest, KnowsWhenTheStatusWasWrittenAndWhatHinderedCreates) {
 
 TEST_F(ObserveTest, KeepsADryRunsResultForTheSpecThatItWasMadeFor) {
   job_.metadata.generation = 3;
-  memory_.accepted_generation = 2;
+  memory_.accepted_spec_generation = 2;
   EXPECT_FALSE(observe_job().is_template_accepted);
-  memory_.accepted_generation = 3;
+  memory_.accepted_spec_generation = 3;
   EXPECT_TRUE(observe_job().is_template_accepted);
 }
 

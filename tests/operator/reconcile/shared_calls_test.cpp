@@ -26,7 +26,7 @@ TEST(SharedCalls, AreMadeOnceEachInOrder) {
   EXPECT_TRUE(calls.outcome());
 }
 
-TEST(SharedCalls, EndAtTheFirstErrorThatIsTheLast) {
+TEST(SharedCalls, EndAtTheFirstErrorThatStopsThem) {
   std::size_t made = 0;
   SharedCalls calls{9, [&](std::size_t index) { return ++made, fail_at(index, 2); }, [](const Error&) { return true; }};
   calls.make_all();
