@@ -16,8 +16,9 @@ struct Identity {
   std::string job;           ///< namespace/name
   std::string job_uid;       ///< Unique to one life of the job; empty for a run by hand and an import.
   std::int64_t attempt = 1;  ///< Rises within one job_uid: of two runs, the one with the lower attempt is stale.
-  std::string fingerprint;   ///< Of model and training set. A job resumes another job's checkpoint by itself only if
-                             ///< they are equal.
+  /// Identifies model and training set. A job resumes another job's checkpoint unasked only if their fingerprints are
+  /// equal.
+  std::string fingerprint;
   bool operator==(const Identity&) const = default;
 };
 

@@ -82,7 +82,7 @@ Receipt read_receipt(const nlohmann::json& object) {
 std::string read_data_nonce(const nlohmann::json& value) {
   auto nonce = value.get<std::string>();
   if (!is_save_nonce(nonce))
-    throw nlohmann::json::other_error::create(501, fmt::format("{} is no nonce of a save", value.dump()), &value);
+    throw nlohmann::json::other_error::create(501, fmt::format("{} is not the nonce of a save", value.dump()), &value);
   return nonce;
 }
 
@@ -150,12 +150,12 @@ std::string to_text(const Manifest& manifest) {
 Result<Manifest> parse_manifest(std::string_view text) {
   return unseal(text).and_then([](const nlohmann::json& object) -> Result<Manifest> {
     if (!object.contains("format") || object["format"] != format_name)
-      return fail(ErrorKind::corrupt, "it is no manifest");
+      return fail(ErrorKind::corrupt, "it is not a manifest");
     const auto version = TRY(read_fields("a manifest", [&] { return object.at("version").get<std::int64_t>(); }));
     if (version > format_version_max) {
       return fail(ErrorKind::invalid,
-                  fmt::format("it is of format version {}, and this program knows {} at most: use a newer one", version,
-                              format_version_max));
+                  fmt::format("its format version is {}, and this program reads {} at most: use a newer Trainyard",
+                              version, format_version_max));
     }
     return read_fields("a manifest", [&] { return manifest_from(object); });
   });

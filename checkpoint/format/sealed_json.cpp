@@ -33,10 +33,10 @@ std::string seal(nlohmann::json object) {
 Result<nlohmann::json> unseal(std::string_view text) {
   if (text.size() > sealed_bytes_max) {
     return fail(ErrorKind::corrupt,
-                fmt::format("it is of {} bytes, and no program writes more than {}", text.size(), sealed_bytes_max));
+                fmt::format("it has {} bytes, more than the limit of {}", text.size(), sealed_bytes_max));
   }
   nlohmann::json object = nlohmann::json::parse(text, nullptr, false);
-  if (!object.is_object()) return fail(ErrorKind::corrupt, "it is no JSON object");
+  if (!object.is_object()) return fail(ErrorKind::corrupt, "it is not a JSON object");
   const auto checksum = object.find(seal_field);
   if (checksum == object.end() || !checksum->is_string()) return fail(ErrorKind::corrupt, "it has no checksum");
   const auto expected = checksum->get<std::string>();

@@ -18,7 +18,7 @@ struct Holding {
 };
 
 std::string to_text(const Holding& shard) {
-  return fmt::format("rank {} holds rows {} to {}", shard.rank, shard.rows.begin, shard.rows.end);
+  return fmt::format("rank {} holds rows [{}, {})", shard.rank, shard.rows.begin, shard.rows.end);
 }
 
 // `shards` are in the order of their rows, and none is empty.
@@ -32,12 +32,12 @@ Result<void> check_tiled(const EntryInfo& info, std::span<const Holding> shards)
     const Holding& shard = shards[i];
     if (shard.rows.begin < row) return fault(fmt::format("{}, and {}", to_text(shards[i - 1]), to_text(shard)));
     if (shard.rows.begin > row)
-      return fault(fmt::format("no rank holds rows {} to {}, before {}", row, shard.rows.begin, to_text(shard)));
+      return fault(fmt::format("no rank holds rows [{}, {}); next: {}", row, shard.rows.begin, to_text(shard)));
     row = shard.rows.end;
   }
   if (row < row_count(info)) {
-    return fault(fmt::format("no rank holds rows {} to {}{}", row, row_count(info),
-                             shards.empty() ? "" : ", behind " + to_text(shards.back())));
+    return fault(fmt::format("no rank holds rows [{}, {}){}", row, row_count(info),
+                             shards.empty() ? "" : "; last: " + to_text(shards.back())));
   }
   return {};
 }
@@ -51,7 +51,7 @@ Result<void> check_held(const HostEntry& entry) {
   if (info.placement != Placement::sharded || held.begin > held.end || held.end > row_count(info) ||
       entry.bytes.size() != (held.end - held.begin) * row_bytes(info)) {
     return fail(ErrorKind::internal,
-                fmt::format("{} is {} with {} rows of {} bytes, but this rank holds rows {} to {} in {} bytes",
+                fmt::format("{} is {} with {} rows of {} bytes, but this rank holds rows [{}, {}) in {} bytes",
                             info.name, to_string(info.placement), row_count(info), row_bytes(info), held.begin,
                             held.end, entry.bytes.size()));
   }

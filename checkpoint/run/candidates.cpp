@@ -11,13 +11,13 @@
 namespace trainyard::checkpoint {
 
 std::string rejection_of(const Copy& copy, std::span<const Claim> claims, const Identity& resumer) {
-  if (!is_same_life(copy.identity, resumer)) return "it is another job's";
-  if (copy.identity.fingerprint != resumer.fingerprint) return "it is of another model or other data";
+  if (!is_same_life(copy.identity, resumer)) return "another job wrote it";
+  if (copy.identity.fingerprint != resumer.fingerprint) return "it was saved with another model or other data";
   const auto claim = std::ranges::find(claims, copy.id.generation, &Claim::generation);
   if (claim == claims.end() || claim->nonce.empty() || !copy.nonce.starts_with(claim->nonce + "-"))
-    return "it is of a run that never wrote to checkpoint.uri";
+    return "its run never wrote to checkpoint.uri";
   if (const std::int64_t last = last_current_step(copy.id.generation, claims); copy.id.step > last) {
-    return last < 0 ? std::string{"a later run began afresh"} : fmt::format("a later run went on from step {}", last);
+    return last < 0 ? std::string{"a later run began afresh"} : fmt::format("a later run resumed from step {}", last);
   }
   return {};
 }

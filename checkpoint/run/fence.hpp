@@ -9,8 +9,8 @@
 /// Decides which run may claim a prefix, and keeps two writers of one prefix apart.
 ///
 /// After a restart only the newest attempt completes checkpoints: its rank 0 claims the next generation, which fences
-/// all lower ones. A fenced run cannot complete a checkpoint: it may still put data files, but its rank 0 asks
-/// check_newest() before and after it puts a manifest, and the save then fails with conflict.
+/// all lower ones. A fenced run cannot complete a checkpoint: it may still put data files, but its rank 0 calls
+/// check_newest() before and after it puts a manifest, and the save fails with the error of check_newest().
 ///
 /// Where the store has no conditional create, a writer asks for an object right before it puts the object. Two writers
 /// that do so within one round trip both believe that they have created the object; the writer whose claim was
@@ -18,13 +18,11 @@
 
 namespace trainyard::checkpoint {
 
-/// Success when a run of `ours` may claim the next generation. Whether a run that has claimed may still write is
-/// check_newest()'s to say. The next attempt of the same job may claim at once, and so may a job of that name that was
-/// deleted and made again (another life, claim.hpp): a run that was killed has put no object that says that it ended,
-/// so that nobody could wait for one. A run by hand, which no operator started, gives signs of life; while it gives
-/// them at `now`, nobody else may claim. Another job may claim once the newest run has ended. `store` only names
-/// places. ErrorKind::conflict: a newer attempt of this job has begun. invalid: another job, or a newer life of this
-/// one, has not ended, and is named; or a claim cannot be read, so that nobody knows which checkpoints are superseded.
+/// Success when a run of `ours` may claim the next generation: (1) no newer attempt of its life has claimed, and (2)
+/// the newest run has ended; or is a run of the same job, of no newer life, that gives no sign of life at `now`. A
+/// killed run puts no end, so nobody waits for the end of a run of the same job. `store` is used only for URIs in
+/// messages. ErrorKind::conflict: (1) does not hold. invalid: (2) does not hold, and the message names the newest run's
+/// job; or a claim cannot be read, so that nobody knows which checkpoints are superseded.
 [[nodiscard]] Result<void> check_may_claim(const Inventory& inventory, const Identity& ours,
                                            const storage::Store& store, Time now);
 

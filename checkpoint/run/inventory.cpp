@@ -114,7 +114,7 @@ Result<std::optional<Claim>> judge_claim(std::string_view text, std::int64_t gen
   if (!claim && may_tear && is_torn(text)) return std::nullopt;
   TRY(claim);
   if (claim->generation != generation)
-    return fail(ErrorKind::corrupt, fmt::format("it is of generation {}", claim->generation));
+    return fail(ErrorKind::corrupt, fmt::format("its generation is {}", claim->generation));
   return std::move(*claim);
 }
 

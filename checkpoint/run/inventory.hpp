@@ -26,14 +26,16 @@ struct UnreadableClaim {
 
 /// The claims and checkpoints under a prefix.
 struct Inventory {
-  std::vector<Claim> claims;                ///< The claims that could be read, by generation.
-  std::vector<UnreadableClaim> unreadable;  ///< Those that could not, without the torn claims of runs that never began.
-  std::set<std::int64_t> claimed;           ///< The generations with a claim, readable or not.
-  std::int64_t generation_max = 0;          ///< The highest of `claimed`; 0: none.
-  std::optional<LastSign> newest_sign;      ///< The sign of life of the newest claim's run, if it is a run by hand.
-  std::set<std::int64_t> ended;             ///< The generations whose runs have ended in order.
-  std::vector<CheckpointId> present;        ///< All checkpoints, complete or not, in order.
-  std::vector<CheckpointId> complete;       ///< The checkpoints with a manifest, in order.
+  std::vector<Claim> claims;  ///< The claims that could be read, by generation.
+  /// The claims that could not be read. A torn claim in a store that may tear objects is left out: its run wrote
+  /// nothing else.
+  std::vector<UnreadableClaim> unreadable;
+  std::set<std::int64_t> claimed;              ///< The generations with a claim, readable or not.
+  std::int64_t generation_max = 0;             ///< The highest of `claimed`; 0: none.
+  std::optional<LastSign> newest_sign;         ///< The sign of life of the newest claim's run, if it is a run by hand.
+  std::set<std::int64_t> ended;                ///< The generations whose runs have ended in order.
+  std::vector<CheckpointId> present;           ///< All checkpoints, complete or not, in order.
+  std::vector<CheckpointId> complete;          ///< The checkpoints with a manifest, in order.
   std::map<std::string, std::uint64_t> sizes;  ///< The size of every object in a checkpoint's folder, by key.
 };
 

@@ -51,8 +51,8 @@ Time newest_change(const fs::path& folder) {
   return error ? Time::max() : newest;
 }
 
-// True when `folder` belongs to another life of the job.
-bool is_earlier_life(const fs::path& folder, const Identity& identity) {
+// True when owner.json in `folder` names this job with another UID.
+bool is_other_life(const fs::path& folder, const Identity& identity) {
   storage::FileStore store = open_local_store(folder);
   const auto owner = storage::get_text(store, owner_key).and_then(unseal);
   const std::string uid = folder.filename().native();
@@ -99,7 +99,7 @@ void remove_old_local_folders(const std::string& path, const Identity& identity,
   for (fs::directory_iterator entry{path, error}; !error && entry != fs::directory_iterator{}; entry.increment(error)) {
     std::error_code failed;
     if (!is_folder_name(entry->path().filename().native()) || entry->is_symlink(failed) ||
-        !entry->is_directory(failed) || !is_earlier_life(entry->path(), identity) ||
+        !entry->is_directory(failed) || !is_other_life(entry->path(), identity) ||
         now - newest_change(entry->path()) < kept_time) {
       continue;
     }

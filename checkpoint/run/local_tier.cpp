@@ -158,7 +158,8 @@ Result<void> LocalTier::check_copy(const Candidate& candidate, const Manifest& m
   if (std::ranges::find(candidate.keepers, keeper) == candidate.keepers.end()) return {};
   const auto here = TRY(read_manifest(*store_, candidate.id));
   if (here.nonce != manifest.nonce || here.receipts != manifest.receipts)
-    return fail(ErrorKind::corrupt, uri_of(candidate.id) + " is another save's than on the other nodes");
+    return fail(ErrorKind::corrupt,
+                uri_of(candidate.id) + " was written by another save than the copies on the other nodes");
   return keeper == rank() ? check_bytes(*store_, manifest) : Result<void>{};
 }
 

@@ -35,8 +35,8 @@ struct LocalLoad {
 
 /// The copies on the nodes. Each copy is a whole checkpoint, in the usual layout, in a folder of its node; the node's
 /// keeper writes it. Any one copy is enough for a restore.
-/// A failure of one node's folder is reported in the outcome and stops nothing. Errors are cancelled (the group is
-/// broken) or internal. One thread at a time; all ranks make the collective calls in one order.
+/// A failure of one node's folder is not an error: the call's outcome reports it, and training goes on. Errors are
+/// cancelled (the group is broken) or internal. One thread at a time; all ranks make the collective calls in one order.
 class LocalTier {
  public:
   /// Collective. `store`: this job's folder on this rank's node. `node`: the node's name. `keep`: how many complete
@@ -60,8 +60,8 @@ class LocalTier {
   void remove_superseded(std::int64_t generation, const std::optional<CheckpointId>& resumed_from) const;
 
   /// Collective: writes the checkpoint of `plan`, a manifest without receipts, to every node, and removes older copies.
-  /// `entries`: this rank's; a keeper's hold all replicated bytes. Returns what failed on which rank's node; empty if
-  /// nothing did.
+  /// `entries`: this rank's; a keeper's hold all replicated bytes. Returns the first failure of a node, with the rank
+  /// of its keeper; empty if every node has its copy.
   [[nodiscard]] Result<std::string> save(const Manifest& plan, std::span<const HostEntry> entries) const;
 
   [[nodiscard]] std::string uri_of(const CheckpointId& id) const;

@@ -28,7 +28,7 @@ Result<std::int64_t> parse_step(std::string_view text, const Claim& claim) {
 
 Result<void> put_newest_saved(storage::Store& store, const Claim& ours, std::int64_t step) {
   std::string text = seal({{"nonce", ours.nonce}, {"step", step}});
-  check(text.size() <= newest_saved_bytes, "a record has its place in newest_saved_bytes");
+  check(text.size() <= newest_saved_bytes, "a record fits into newest_saved_bytes");
   text.resize(newest_saved_bytes, ' ');
   return storage::put_text(store, saved_key(ours.generation), text);
 }

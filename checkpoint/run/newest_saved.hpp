@@ -17,14 +17,13 @@ namespace trainyard::checkpoint {
 /// The size of every record. A reader asks for no more bytes, whatever the object holds.
 inline constexpr std::size_t newest_saved_bytes = 256;
 
-/// Records that the run of `ours` has put the manifest of step `step`, in place of the run's record before. Call it
-/// after the manifest was put, and before the check_newest() by which the checkpoint is reported: a run that claims
-/// later finds the record.
+/// Records that the run of `ours` has put the manifest of step `step`. Replaces the run's previous record. Call it
+/// between put_manifest() and the last check_newest() of a save: a run that claims after this check finds the record.
 [[nodiscard]] Result<void> put_newest_saved(storage::Store& store, const Claim& ours, std::int64_t step);
 
-/// The checkpoint that the run of `claim` recorded. Nothing where there is no record, since the run has saved nothing
-/// or was of an older program, and where the record is damaged or another run's, which is logged. Errors are the
-/// store's alone.
+/// The checkpoint that the run of `claim` recorded. Nothing if the run has saved nothing, or if its program was too old
+/// to write records. A damaged record, or a record of another run, is logged and gives nothing. Errors are only those
+/// of the store.
 [[nodiscard]] Result<std::optional<CheckpointId>> read_newest_saved(storage::Store& store, const Claim& claim);
 
 }  // namespace trainyard::checkpoint

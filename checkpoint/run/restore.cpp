@@ -160,16 +160,15 @@ Result<Loaded> load_own(const RunContext& context, Result<Search>& search, std::
   if (!loaded || loaded->restored) return loaded;
   if (loaded->has_skipped_complete) {
     return fail(ErrorKind::corrupt,
-                fmt::format("none of the {} checkpoints in {} is whole: mend one, {}choose another checkpoint.uri. The "
-                            "newest: {}",
+                fmt::format("none of the {} checkpoints in {} is whole: repair one, {}choose another checkpoint.uri. "
+                            "The newest: {}",
                             loaded->skipped.size(), context.store.uri_of(""),
                             context.resumes_others ? "set checkpoint.resume: none to begin afresh, or " : "or ",
                             loaded->skipped.front()));
   }
   // A run that restores a candidate reports what was skipped. This run restores nothing, so it is logged here.
   for (const std::string& reason : loaded->skipped) {
-    if (context.is_rank0())
-      logging::warn("no checkpoint is whole: this run does not go on from one", {{"error", reason}});
+    if (context.is_rank0()) logging::warn("no checkpoint is whole: this run does not resume", {{"error", reason}});
   }
   return loaded;
 }

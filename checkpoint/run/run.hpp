@@ -42,8 +42,9 @@ class Run {
   [[nodiscard]] Result<Saved> save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
                                    bool is_final);
 
-  /// Writes a copy of the state to each node; needs a local tier, and restore() before. Returns what failed on which
-  /// rank's node, which stops nothing; empty if every node has its copy. Errors of save(), except the storage's.
+  /// Writes a copy of the state to each node; needs a local tier, and restore() before. Returns the first failure of a
+  /// node, with the rank of its keeper; empty if every node has its copy. Such a failure is not an error: training goes
+  /// on. Errors: those of save() that are not the storage's.
   [[nodiscard]] Result<std::string> save_copies(std::span<const HostEntry> entries, const nlohmann::json& values,
                                                 std::int64_t step);
 

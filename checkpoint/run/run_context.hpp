@@ -41,7 +41,8 @@ struct RunContext {
   std::function<std::string()> make_nonce = &checkpoint::make_nonce;  ///< Gives each claim its nonce.
 
   StartPatience patience{};  ///< For how long a restore retries a storage that fails.
-  /// True when no lower rank sees the store from the same place: then this rank checks the claim itself.
+  /// True when this rank checks that it can read the claim: every rank where the store is a folder, since each pod may
+  /// mount another folder; else the first rank of each node.
   bool is_first_here = true;
 
   [[nodiscard]] bool is_rank0() const { return communicator.rank() == 0; }

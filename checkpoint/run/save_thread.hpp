@@ -26,14 +26,17 @@ struct CopiesOutcome {
 /// The outcome of a save.
 struct SaveOutcome {
   std::int64_t step = 0;
-  /// Nothing: the state was left out because it was not sound on some rank, or only copies were to be made.
+  /// Nothing: the state was not saved, for the reason in `left_out`, or because only copies were asked for.
   Result<std::optional<Saved>> saved;
-  std::string left_out;  ///< Why the state was left out: "loss or parameters are not finite". Empty: it was not.
-  /// Nothing: no copies were to be made, the state was left out, or the group broke.
+  /// Why the state was not saved, such as "loss or parameters are not finite". Empty: no rank had a reason against it.
+  std::string left_out;
+  /// Nothing: no copies were asked for, `left_out` has a reason, or the group broke.
   std::optional<CopiesOutcome> copies{};
   bool is_copies_only = false;
-  std::optional<bool> is_copied_on_device{};  ///< Of this rank's state. Nothing: it is on no device.
-  Instant::duration duration{};               ///< From the beginning of the staging to the end of the save.
+  /// True when this rank's state was first copied on its device. Nothing: the state is on no device, or the device's
+  /// memory is not known.
+  std::optional<bool> is_copied_on_device{};
+  Instant::duration duration{};  ///< From the beginning of the staging to the end of the save.
 };
 
 /// Runs one piece of work at a time on a thread of its own, and keeps the outcome until it is taken. One thread calls.

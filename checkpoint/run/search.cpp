@@ -33,8 +33,8 @@ Result<void> check_may_resume(const storage::Store& store, const Identity& resum
 Result<std::string> get_manifest(storage::Store& store, const Inventory& inventory, const CheckpointId& id) {
   const auto listed = inventory.sizes.find(manifest_key(id));
   if (listed != inventory.sizes.end() && listed->second > sealed_bytes_max) {
-    return fail(ErrorKind::corrupt, fmt::format("its manifest is of {} bytes, and no program writes more than {}",
-                                                listed->second, sealed_bytes_max));
+    return fail(ErrorKind::corrupt,
+                fmt::format("its manifest has {} bytes, more than the limit of {}", listed->second, sealed_bytes_max));
   }
   return storage::get_text(store, manifest_key(id));
 }

@@ -6,7 +6,7 @@ namespace trainyard::checkpoint {
 namespace {
 
 constexpr Backoff start_backoff{.initial = std::chrono::seconds{1}, .max = std::chrono::seconds{15}};
-// Without jitter: few ranks ask the storage at a start.
+// No jitter: most calls are retried only by rank 0 or by one rank of each node.
 constexpr double no_jitter = 0.5;
 
 }  // namespace

@@ -43,7 +43,7 @@ bool is_common(const EntryInfo& info) {
   return info.placement == Placement::replicated || info.placement == Placement::rank0;
 }
 
-// Rows lie in chunks alike, whichever ranks hold them: a training may begin or end to cut its state.
+// Rows lie in chunks alike, whichever ranks hold them: a training may start or stop sharding its state.
 bool can_fill(Placement saved, Placement here) {
   const auto is_of_all = [](Placement one) { return one == Placement::replicated || one == Placement::sharded; };
   return saved == here || (is_of_all(saved) && is_of_all(here));

@@ -126,7 +126,7 @@ std::vector<CheckpointId> expired(std::span<const CheckpointId> present, std::sp
                                   std::span<const Claim> claims, const Claim& newest, const CheckpointId& saved,
                                   Time now, const Keep& keep, const std::map<CheckpointId, Facts>& facts) {
   const std::set<std::int64_t> own = own_generations(claims, newest);
-  // Another job's checkpoints take no place in `keep` of this job's.
+  // Checkpoints of other jobs are not counted in `keep`.
   std::vector<CheckpointId> own_current = without_superseded(complete, claims);
   std::erase_if(own_current, [&](const CheckpointId& id) { return !own.contains(id.generation); });
   const std::set<CheckpointId> kept = kept_of(own_current, keep, facts);

@@ -27,8 +27,9 @@ struct KeepBest {
 /// Which checkpoints retention keeps (`checkpoint.keep`).
 struct Keep {
   std::int64_t last = 3;  ///< The number of newest checkpoints to keep. At least 2 are kept whatever it says.
-  std::optional<std::int64_t> every_steps;   ///< Keep the checkpoints at a multiple of this step.
-  std::optional<std::int64_t> every_epochs;  ///< Keep those at the end of an epoch that is a multiple of this one.
+  std::optional<std::int64_t> every_steps;  ///< Keep the checkpoints whose step is a multiple of this number.
+  /// Keep the checkpoints saved at the end of an epoch whose number, from 1, is a multiple of this number.
+  std::optional<std::int64_t> every_epochs;
   std::optional<KeepBest> best;
 
   /// True when retention must read manifests, since a checkpoint's key says too little.
@@ -56,8 +57,8 @@ struct Facts {
 [[nodiscard]] std::vector<CheckpointId> without_superseded(std::span<const CheckpointId> complete,
                                                            std::span<const Claim> claims);
 
-/// How long a superseded checkpoint stays. If the store's lists lagged behind, it may have been whole when the later
-/// run resumed from an earlier step.
+/// How long a superseded checkpoint stays. Such a checkpoint may be good: a later run may have missed it only because
+/// the store's lists lagged behind.
 inline constexpr std::chrono::hours superseded_grace{1};
 
 /// The checkpoints of `present` that `newest`, the newest generation, may remove once its checkpoint `saved` is

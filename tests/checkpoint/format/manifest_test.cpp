@@ -76,14 +76,15 @@ TEST(Manifest, OfANewerFormatIsNotTakenForDamage) {
   const auto manifest = parse_manifest(seal(newer));
   ASSERT_FALSE(manifest);
   EXPECT_EQ(manifest.error().kind, ErrorKind::invalid);
-  EXPECT_EQ(manifest.error().message, "it is of format version 4, and this program knows 3 at most: use a newer one");
+  EXPECT_EQ(manifest.error().message,
+            "its format version is 4, and this program reads 3 at most: use a newer Trainyard");
 }
 
 TEST(Manifest, IsOfANewerFormatOnlyWithWhatOlderProgramsCannotRead) {
   EXPECT_EQ(unseal(to_text(a_manifest())).value().at("version"), 1);
   Manifest sharded = a_manifest();
   sharded.entries.front().placement = Placement::sharded;
-  EXPECT_EQ(unseal(to_text(sharded)).value().at("version"), 2) << "they say: use a newer one";
+  EXPECT_EQ(unseal(to_text(sharded)).value().at("version"), 2) << "they say: use a newer Trainyard";
   EXPECT_EQ(parse_manifest(to_text(sharded)), sharded);
   Manifest named = a_manifest();
   named.data_nonce = std::string(32, 'a') + "-1";
@@ -126,19 +127,19 @@ TEST(Seal, IsOfATextUpToItsBound) {
   const auto longer = unseal(text);
   ASSERT_FALSE(longer);
   EXPECT_EQ(longer.error().kind, ErrorKind::corrupt);
-  EXPECT_EQ(longer.error().message, "it is of 67108865 bytes, and no program writes more than 67108864");
+  EXPECT_EQ(longer.error().message, "it has 67108865 bytes, more than the limit of 67108864");
 }
 
 TEST(Seal, SaysWhatIsWrongWithAText) {
   const auto fault = [](std::string_view text) { return unseal(text).error(); };
-  const Error no_object{ErrorKind::corrupt, "it is no JSON object"};
+  const Error no_object{ErrorKind::corrupt, "it is not a JSON object"};
   const Error no_checksum{ErrorKind::corrupt, "it has no checksum"};
   EXPECT_EQ(fault("[]"), no_object);
   EXPECT_EQ(fault(R"({"a": 1)"), no_object);
   EXPECT_EQ(fault(R"({"a": 1})"), no_checksum);
   EXPECT_EQ(fault(R"({"a": 1, "crc32c": 7})"), no_checksum);
   EXPECT_EQ(fault(R"({"a": 1, "crc32c": "00000000"})"), (Error{ErrorKind::corrupt, "its checksum does not match"}));
-  EXPECT_EQ(parse_manifest(seal({{"generation", 1}})).error(), (Error{ErrorKind::corrupt, "it is no manifest"}));
+  EXPECT_EQ(parse_manifest(seal({{"generation", 1}})).error(), (Error{ErrorKind::corrupt, "it is not a manifest"}));
 }
 
 TEST(Seal, ReplacesTheChecksumOfATextThatWasSealedBefore) {

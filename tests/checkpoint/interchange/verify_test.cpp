@@ -107,7 +107,7 @@ TEST_F(Verify, NamesAManifestThatIsMissingTornOrAnothers) {
   other({.step = 20, .generation = 2});
   EXPECT_THAT(damages(), ElementsAre("step-20/g-1/manifest.json: it is of another generation"));
   prefix.cut(manifest_key(checked), 7);
-  EXPECT_THAT(damages(), ElementsAre(HasSubstr("step-20/g-1/manifest.json: it is no JSON object")));
+  EXPECT_THAT(damages(), ElementsAre(HasSubstr("step-20/g-1/manifest.json: it is not a JSON object")));
   ASSERT_TRUE(prefix.store().remove(manifest_key(checked)));
   EXPECT_THAT(damages(), ElementsAre(HasSubstr("manifest.json is missing: the checkpoint was never finished")));
 }

@@ -125,18 +125,18 @@ INSTANTIATE_TEST_SUITE_P(
     OfACopy, RejectionOf,
     testing::Values(RejectedCopy{"good", copy(130, 2), ""},
                     RejectedCopy{"of the run before, up to the step that is not superseded", copy(100, 1), ""},
-                    RejectedCopy{"of the run before, beyond", copy(101, 1), "a later run went on from step 100"},
+                    RejectedCopy{"of the run before, beyond", copy(101, 1), "a later run resumed from step 100"},
                     RejectedCopy{"of another life", with(copy(130, 2), [](Copy& c) { c.identity.job_uid = "uid-b"; }),
-                                 "it is another job's"},
+                                 "another job wrote it"},
                     RejectedCopy{"of another model",
                                  with(copy(130, 2), [](Copy& c) { c.identity.fingerprint = "other"; }),
-                                 "it is of another model or other data"},
+                                 "it was saved with another model or other data"},
                     RejectedCopy{"of another place's claim", with(copy(130, 2), [](Copy& c) { c.nonce = "m2-130"; }),
-                                 "it is of a run that never wrote to checkpoint.uri"},
+                                 "its run never wrote to checkpoint.uri"},
                     RejectedCopy{"of a claim whose nonce begins alike",
                                  with(copy(130, 2), [](Copy& c) { c.nonce = "n21-130"; }),
-                                 "it is of a run that never wrote to checkpoint.uri"},
-                    RejectedCopy{"of no claim", copy(130, 9), "it is of a run that never wrote to checkpoint.uri"}));
+                                 "its run never wrote to checkpoint.uri"},
+                    RejectedCopy{"of no claim", copy(130, 9), "its run never wrote to checkpoint.uri"}));
 
 TEST(RejectionOf, SaysThatALaterRunBeganAfresh) {
   const std::vector<Claim> afresh{claim_of(1, std::nullopt), claim_of(2, std::nullopt)};

@@ -34,12 +34,12 @@ TEST(JudgeClaim, TakesATornClaimForNoneOnlyWhereTheStoreMayTear) {
       {"a whole one where objects may tear", whole, true, "", true},
       {"a torn one where objects may tear", whole.substr(0, 20), true, "", false},
       {"an empty one where objects may tear", "", true, "", false},
-      {"a torn one where objects are whole", whole.substr(0, 20), false, "it is no JSON object", false},
-      {"an empty one where objects are whole", "", false, "it is no JSON object", false},
+      {"a torn one where objects are whole", whole.substr(0, 20), false, "it is not a JSON object", false},
+      {"an empty one where objects are whole", "", false, "it is not a JSON object", false},
       {"one that was changed", changed, true, "its checksum does not match", false},
       {"another object", "{}", true, "it has no checksum", false},
       {"a sealed object that is no claim", seal({{"a", 1}}), true, "a generation's claim", false},
-      {"one of another generation", to_text(Claim{.generation = 1}), true, "it is of generation 1", false},
+      {"one of another generation", to_text(Claim{.generation = 1}), true, "its generation is 1", false},
   };
   for (const Row& row : rows) {
     const auto judged = judge_claim(row.text, 2, row.may_tear);

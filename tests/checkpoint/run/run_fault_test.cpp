@@ -78,7 +78,7 @@ TEST_F(ADamagedCheckpoint, IsSkippedByAllRanksWhenOneRanksOwnStateChanged) {
 
 TEST_F(ADamagedCheckpoint, IsSkippedWhenItsManifestIsTorn) {
   object("manifest.json").resize(object("manifest.json").size() / 2);
-  expect_skipped("it is no JSON object");
+  expect_skipped("it is not a JSON object");
 }
 
 TEST_F(ADamagedCheckpoint, IsSkippedWhenItsManifestChanged) {
@@ -101,7 +101,7 @@ TEST_F(ADamagedCheckpoint, IsSkippedUnreadWhenItsManifestIsLongerThanAnyProgramW
   const auto restored = run.as_attempt(2).restore();
   ASSERT_TRUE(restored && *restored) << restored.error().message;
   EXPECT_EQ((*restored)->step, 10);
-  EXPECT_THAT((*restored)->skipped, testing::ElementsAre(HasSubstr("no program writes more than 67108864")));
+  EXPECT_THAT((*restored)->skipped, testing::ElementsAre(HasSubstr("more than the limit of 67108864")));
 }
 
 TEST_F(ADamagedCheckpoint, IsSkippedWhenItIsACopyOfAnother) {

@@ -187,11 +187,11 @@ TEST(ShardedState, IsNotSavedWhereTheRanksDoNotHoldEveryRowOnce) {
       Case{[](std::uint64_t rank, std::uint64_t, std::uint64_t) -> Rows {
              return rank == 1 ? Rows{2, 3} : Rows{0, rank == 0 ? 1U : 0U};
            },
-           "do not hold each row of optimizer.few (3 rows) exactly once: no rank holds rows 1 to 2, before rank 1"},
+           "do not hold each row of optimizer.few (3 rows) exactly once: no rank holds rows [1, 2); next: rank 1"},
       Case{[](std::uint64_t, std::uint64_t, std::uint64_t row_count) {
              return Rows{0, row_count};
            },
-           "rank 0 holds rows 0 to 3, and rank 1 holds rows 0 to 3"}};
+           "rank 0 holds rows [0, 3), and rank 1 holds rows [0, 3)"}};
   for (const Case& one : cases) {
     fakes::MemoryObjects objects;
     on_every_rank(3, objects, [&](TestRun& run) {
