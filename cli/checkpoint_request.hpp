@@ -23,7 +23,7 @@ struct CheckpointRequestOptions {
 /// is preferred to a job in the cluster that kubectl would ask. Returns the exit code.
 [[nodiscard]] int request_checkpoint(const CheckpointRequestOptions& options);
 
-/// The time, for functions that wait for an answer.
+/// A clock and a way to pause, for functions that wait for an answer. Tests replace both.
 struct Waiting {
   const Clock& clock;
   std::function<void(std::chrono::milliseconds)> pause;

@@ -82,7 +82,9 @@ class JobRun {
       if (job) print_changes(*job);
       if (job) forward_request(*job, api);
       if (signals_.count() >= 2) {
-        consoles_.messages.print("Killed. The next run resumes from the last complete checkpoint.");
+        const bool makes_checkpoints = object_.contains("/spec/checkpoint"_json_pointer);
+        consoles_.messages.print(makes_checkpoints ? "Killed. The next run resumes from the last complete checkpoint."
+                                                   : "Killed.");
         return 128 + signals_.first();
       }
       if (signals_.count() == 1) suspend(api);
@@ -173,7 +175,7 @@ class JobRun {
     if (std::exchange(is_stopping_, true)) return;
     const auto patched =
         api.patch(kube::training_jobs, name_space_, name_, kube::PatchType::merge, {{"spec", {{"suspend", true}}}});
-    consoles_.messages.print("\nStopping: the ranks save and end. Ctrl-C again kills them.");
+    consoles_.messages.print("\nStopping: the ranks end, and save first if they can. Ctrl-C again kills them.");
     if (!patched) consoles_.messages.print("error: " + patched.error().message);
   }
 

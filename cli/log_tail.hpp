@@ -40,7 +40,8 @@ struct FollowedLog {
   bool operator==(const FollowedLog&) const = default;
 };
 
-/// New output, by the stream of ours to print it on. The output of ranks whose streams share a log is `output`.
+/// New output of ranks, split by the stream of ours to which it is printed. The output of ranks whose streams share a
+/// log is `output`.
 struct RankOutput {
   std::string output;
   std::string error;

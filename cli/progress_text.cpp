@@ -34,7 +34,7 @@ std::string rank_text(std::int64_t rank, const std::vector<std::string>& hosts) 
 
 std::string describe_end(const api::AttemptRecord& attempt, const std::vector<std::string>& hosts) {
   std::string text = fmt::format("Attempt {} ended", attempt.number);
-  if (attempt.rank) text += " by " + rank_text(*attempt.rank, hosts);
+  if (attempt.rank) text += fmt::format(": {} failed", rank_text(*attempt.rank, hosts));
   const std::string message = one_line(attempt.message);
   if (attempt.exit_code && !message.starts_with("exit code"))
     text += fmt::format(" (exit code {})", *attempt.exit_code);
@@ -160,7 +160,7 @@ std::vector<std::string> summary_of(const api::TrainingJob& job, const Outcome& 
       lines.push_back(outcome.is_command ? command_failure(job, outcome.hosts) : with_reason("Failed", status));
       if (const auto* last = ended_attempt(status, status.attempt);
           last != nullptr && last->rank && !outcome.is_command) {
-        if (!outcome.hosts.empty()) lines.push_back("  it was         " + rank_text(*last->rank, outcome.hosts));
+        if (!outcome.hosts.empty()) lines.push_back("  culprit        " + rank_text(*last->rank, outcome.hosts));
         lines.push_back(fmt::format("  its log        {}", log_of(outcome.logs, *last).string()));
       }
       break;

@@ -13,8 +13,9 @@
 /// Texts about a running job: pure functions of its status.
 namespace trainyard::cli {
 
-/// A line for each attempt that `after` has and `before` had not ended: rank, exit code, message and log. An attempt
-/// that ended by suspension has no line. `before` may be several attempts older, since a watch may skip statuses.
+/// A line for each attempt before `after.attempt` that has ended since `before`: rank, exit code, message and log. The
+/// last attempt has no line, since summary_of() describes its end; an attempt that ended by suspension has none either.
+/// `before` may be several attempts older, since a watch may skip statuses.
 /// `hosts`: the machine of each rank, which the line names too; empty: all ranks are on this machine.
 [[nodiscard]] std::vector<std::string> ended_attempt_lines(const api::TrainingJobStatus& before,
                                                            const api::TrainingJobStatus& after,

@@ -22,8 +22,9 @@ constexpr std::string_view local_path_field = "/checkpoint/local/path";
 Result<std::string> folder_of(const std::string& claim, const std::string& field, const ClaimFolders& folders) {
   const auto found = folders.find(claim);
   if (found != folders.end()) return found->second;
-  return fail(ErrorKind::not_found,
-              fmt::format("{}: claim '{}' has no local folder; add --volume {}=FOLDER", field, claim, claim));
+  return fail(
+      ErrorKind::not_found,
+      fmt::format("{}: volume claim '{}' has no folder on this machine; add --volume {}=FOLDER", field, claim, claim));
 }
 
 /// The volume claims that `job` names, each once.
@@ -45,8 +46,8 @@ std::string ask_for_folders(const std::vector<std::string>& claims) {
     flags.push_back(fmt::format("--volume {}=FOLDER", claim));
   }
   const bool is_one = claims.size() == 1;
-  return fmt::format("{} {} {} no local folder; add {}", is_one ? "claim" : "claims", fmt::join(quoted, ", "),
-                     is_one ? "has" : "have", fmt::join(flags, " "));
+  return fmt::format("{} {} {} no folder on this machine; add {}", is_one ? "volume claim" : "volume claims",
+                     fmt::join(quoted, ", "), is_one ? "has" : "have", fmt::join(flags, " "));
 }
 
 /// `path` in its lexically normal form without a slash at the end, so that equal folders are equal texts.

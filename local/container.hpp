@@ -32,7 +32,7 @@ struct ContainerContext {
 
 /// The process for `container`, without its log files. Environment, command and arguments are resolved as by a kubelet:
 /// fieldRef, resourceFieldRef of the CPU request, secretKeyRef, envFrom, and $(VAR) of variables that were declared
-/// before. ErrorKind::invalid names what this machine cannot provide, not_found a missing Secret, key or claim.
+/// before. ErrorKind::invalid names what this machine cannot provide, not_found a missing Secret, key or volume claim.
 [[nodiscard]] Result<ProcessSpec> resolve_container(const nlohmann::json& pod, const nlohmann::json& container,
                                                     const ContainerContext& context);
 

@@ -28,9 +28,9 @@ Result<DeviceChoice> parse_list(std::string_view text, std::string_view list) {
     const std::string_view word = trim(list.substr(0, end));
     list.remove_prefix(std::min(end + 1, list.size()));
     const auto index = parse_number<std::int64_t>(word);
-    if (!index) return no_choice(text, fmt::format("'{}' is no whole number", keep_beginning(word, 80)));
+    if (!index) return no_choice(text, fmt::format("'{}' is not a whole number", keep_beginning(word, 80)));
     if (*index < 0 || *index >= device_count_max)
-      return no_choice(text, fmt::format("{} is no number of a device", *index));
+      return no_choice(text, fmt::format("{} is not a device number", *index));
     if (std::ranges::find(choice.indices, *index) != choice.indices.end())
       return no_choice(text, fmt::format("device {} is there twice", *index));
     choice.indices.push_back(*index);
@@ -47,7 +47,7 @@ Result<DeviceChoice> parse_devices(std::string_view text) {
   if (is_in_brackets) return parse_list(text, list.substr(1, list.size() - 2));
   if (list.find(',') != std::string_view::npos) return parse_list(text, list);
   const auto count = parse_number<std::int64_t>(list);
-  if (!count) return no_choice(text, "it is no whole number");
+  if (!count) return no_choice(text, "it is not a whole number");
   if (*count == -1) return DeviceChoice{};
   if (*count < 1 || *count > device_count_max)
     return no_choice(text, fmt::format("the number of devices is 1 to {}, or -1", device_count_max));

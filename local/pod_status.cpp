@@ -65,7 +65,7 @@ json container_statuses(const std::vector<ContainerState>& containers) {
 
 }  // namespace
 
-bool has_done_its_work(const PodState& pod) {
+bool has_only_sidecars_left(const PodState& pod) {
   return has_failed_to_initialize(pod) ||
          std::all_of(pod.containers.begin(), pod.containers.end(),
                      [](const ContainerState& container) { return container.end.has_value(); });
@@ -81,7 +81,7 @@ std::string_view pod_phase(const PodState& pod) {
   const bool has_live_sidecar =
       std::any_of(pod.init_containers.begin(), pod.init_containers.end(),
                   [](const ContainerState& container) { return container.is_sidecar && is_live(container); });
-  if (has_done_its_work(pod)) {
+  if (has_only_sidecars_left(pod)) {
     if (has_live_sidecar) return "Running";
     return has_failed_to_initialize(pod) || std::any_of(all.begin(), all.end(), has_failed) ? "Failed" : "Succeeded";
   }

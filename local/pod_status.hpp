@@ -46,7 +46,7 @@ struct PodState {
 [[nodiscard]] std::string_view pod_phase(const PodState& pod);
 
 /// True once only sidecars are left: all other containers have ended, or an init container has failed.
-[[nodiscard]] bool has_done_its_work(const PodState& pod);
+[[nodiscard]] bool has_only_sidecars_left(const PodState& pod);
 /// True once an init container that is no sidecar has failed.
 [[nodiscard]] bool has_failed_to_initialize(const PodState& pod);
 

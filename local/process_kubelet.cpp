@@ -400,7 +400,7 @@ void ProcessKubelet::handle_events(PodRun& pod) {
   if (!pod.is_status_behind && !is_restart_due) return;
   start_next_containers(pod);
   update_state(pod);
-  if (has_done_its_work(pod.state) || (pod.is_stopping && !pod.has_live_worker())) end_sidecars(pod);
+  if (has_only_sidecars_left(pod.state) || (pod.is_stopping && !pod.has_live_worker())) end_sidecars(pod);
   write_status(pod);
   // A sidecar that could not be started has ended at once, and no process event follows.
   const bool has_ended_sidecar = std::ranges::any_of(pod.init_containers, [](const ContainerRun& container) {

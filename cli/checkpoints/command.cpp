@@ -26,9 +26,11 @@ void add_place(CLI::App& command, CheckpointsOptions& options) {
   add_s3(command, options.s3);
 }
 
-void add_step(CLI::App& command, CheckpointsOptions& options) {
-  expect_step(command.add_option("--step", options.step,
-                                 "The checkpoint's step [the newest checkpoint that is not superseded]"));
+constexpr const char* choice_of_restore = "the checkpoint that a restore would take";
+
+/// `fallback` says which checkpoint is taken without the option.
+void add_step(CLI::App& command, CheckpointsOptions& options, const std::string& fallback) {
+  expect_step(command.add_option("--step", options.step, fmt::format("The checkpoint's step [{}]", fallback)));
 }
 
 void declare_ls(CLI::App& app, CheckpointsOptions& options) {
@@ -44,7 +46,7 @@ void declare_ls(CLI::App& app, CheckpointsOptions& options) {
 void declare_show(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* show = app.add_subcommand("show", "Show what a checkpoint holds: job, values, every tensor");
   add_place(*show, options);
-  add_step(*show, options);
+  add_step(*show, options, choice_of_restore);
   add_output(*show, options.format, "text");
   show->footer(ending("show s3://models/fashion-mnist --step 600"));
 }
@@ -52,7 +54,7 @@ void declare_show(CLI::App& app, CheckpointsOptions& options) {
 void declare_verify(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* verify = app.add_subcommand("verify", "Read every byte of a checkpoint and report damage");
   add_place(*verify, options);
-  add_step(*verify, options);
+  add_step(*verify, options, "the newest checkpoint that is not superseded");
   verify->add_flag("--all", options.is_all, "Verify all checkpoints that have a manifest")->excludes("--step");
   add_output(*verify, options.format, "text");
   verify->footer(
@@ -61,10 +63,11 @@ void declare_verify(CLI::App& app, CheckpointsOptions& options) {
 }
 
 void declare_get(CLI::App& app, CheckpointsOptions& options) {
-  CLI::App* get = app.add_subcommand("get", "Copy a checkpoint into a new local folder, from which a run can resume");
+  CLI::App* get =
+      app.add_subcommand("get", "Copy a checkpoint into a new folder on this machine, from which a run can resume");
   add_place(*get, options);
   get->add_option("TO", options.target, "The folder, which must not exist yet")->type_name("DIR")->required();
-  add_step(*get, options);
+  add_step(*get, options, choice_of_restore);
   get->footer(ending("get s3://models/fashion-mnist fashion-mnist"));
 }
 
@@ -72,7 +75,7 @@ void declare_export(CLI::App& app, CheckpointsOptions& options) {
   CLI::App* to_file = app.add_subcommand("export", "Write the model's tensors to a file that Python reads");
   add_place(*to_file, options);
   to_file->add_option("FILE", options.target, "FILE.safetensors or FILE.pt")->type_name("PATH")->required();
-  add_step(*to_file, options);
+  add_step(*to_file, options, choice_of_restore);
   to_file->add_option("--only", options.only, "Export only tensors whose names in the file begin with PREFIX")
       ->type_name("PREFIX");
   to_file->add_flag(

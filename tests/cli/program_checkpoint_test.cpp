@@ -56,6 +56,19 @@ spec: {gpusPerPod: 0, training: {model: {name: fashion_cnn}, data: {format: synt
   }
 };
 
+TEST_F(ProgramCheckpointTest, ARunThatIsKilledSaysThatTheNextRunResumes) {
+  const auto [job, worker] = saving_job();
+  folder_.write("worker", "#!/bin/sh\ntrap '' TERM\ntouch $FOLDER/up\nwhile :; do sleep 0.05; done\n");
+  auto group = start({"run", "--worker", worker, job});
+  const pid_t pid = pid_of(group);
+  ASSERT_TRUE(appears("up"));
+  ::kill(pid, SIGINT);
+  ASSERT_TRUE(says("Stopping"));
+  ::kill(pid, SIGINT);
+  EXPECT_EQ(end_of(group).exit_code, 130);
+  EXPECT_THAT(out(), HasSubstr("Killed. The next run resumes from the last complete checkpoint.\n"));
+}
+
 TEST_F(ProgramCheckpointTest, CheckpointAsksARunOfThisMachineWhileItTrains) {
   const auto [job, worker] = saving_job();
   auto group = start({"run", "--worker", worker, job});

@@ -64,7 +64,8 @@ spec:
 
 TEST_F(ProgramTest, RunRefusesDevicesThatAreNotThere) {
   const std::string file = paths::source("examples/smoke.yaml");
-  for (const auto& [devices, fault] : {std::pair{"1,1", "device 1 is there twice"}, {"abc", "it is no whole number"}}) {
+  for (const auto& [devices, fault] :
+       {std::pair{"1,1", "device 1 is there twice"}, {"abc", "it is not a whole number"}}) {
     const Outcome outcome = run({"run", file, std::string{"--devices="} + devices});
     EXPECT_EQ(outcome.exit_code, 2) << devices;
     EXPECT_THAT(outcome.err,

@@ -167,8 +167,9 @@ TEST_F(ProgramTest, RunsTheRanksOfHostsThatAreThisMachineWithoutSsh) {
 TEST_F(ProgramTest, RunPrintsARestartWithItsCauseAndAFailureWithItsLog) {
   const Outcome outcome = run({"run", shell_job("echo no luck; exit 7"), "--dir", "here"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.out,
-              HasSubstr("Attempt 1 ended by rank 0: exit code 7: no luck; its log: " + folder_.path() + "/here/logs/"));
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr("Attempt 1 ended: rank 0 failed: exit code 7: no luck; its log: " + folder_.path() + "/here/logs/"));
   EXPECT_THAT(outcome.out, HasSubstr("Failed (ApplicationBudget): exit code 7"));
   EXPECT_EQ(run({"logs", "job", "--dir", "here", "--attempt", "1"}).out, "no luck\n");
   EXPECT_THAT(run({"logs", "job", "--dir", "here", "--attempt", "9"}).err, HasSubstr("there is no attempt 9"));
@@ -185,7 +186,8 @@ TEST_F(ProgramTest, SigintLetsTheRanksEndAndIsExitCode130) {
   const Outcome outcome = end_of(group);
   EXPECT_EQ(outcome.exit_code, 130);
   EXPECT_TRUE(std::filesystem::exists(folder_.file("saved")));
-  EXPECT_THAT(outcome.out, HasSubstr("Stopping: the ranks save and end. Ctrl-C again kills them.\n"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("Stopping: the ranks end, and save first if they can. Ctrl-C again kills them.\n"));
   EXPECT_THAT(outcome.out, HasSubstr("Stopped\n"));
 }
 
@@ -197,7 +199,8 @@ TEST_F(ProgramTest, ACommandThatIsStoppedIsReportedBesideItsOutput) {
   ::kill(pid, SIGINT);
   const Outcome outcome = end_of(group);
   EXPECT_EQ(outcome.out, "saved\n");
-  EXPECT_THAT(outcome.err, HasSubstr("Stopping: the ranks save and end. Ctrl-C again kills them.\n"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("Stopping: the ranks end, and save first if they can. Ctrl-C again kills them.\n"));
 }
 
 TEST_F(ProgramTest, SigintStillLetsTheRanksEndWhenNobodyReadsTheOutputAnyMore) {
@@ -284,7 +287,7 @@ TEST_F(ProgramTest, ASecondSigintKillsWhatDoesNotEnd) {
   ASSERT_TRUE(says("Stopping"));
   ::kill(pid, SIGINT);
   EXPECT_EQ(end_of(group).exit_code, 130);
-  EXPECT_THAT(out(), HasSubstr("Killed."));
+  EXPECT_THAT(out(), HasSubstr("Killed.\n")) << "the job makes no checkpoints";
 }
 
 TEST_F(ProgramTest, ASecondRunInTheSameFolderIsRefused) {
@@ -335,7 +338,7 @@ TEST_F(ProgramTest, AFailedCommandIsReportedWithItsStandardErrorInTheWordsOfItsO
   EXPECT_THAT(python.err, HasSubstr("Failed: rank 0 ended with exit code 1: ValueError: batch 3 is empty; "
                                     "no restarts allowed (--max-restarts 0)\n"));
   const Outcome silent = run({"run", "--nproc", "1", "--max-restarts", "1", "--", "sh", "-c", "echo progress; exit 3"});
-  EXPECT_THAT(silent.err, HasSubstr("Attempt 1 ended by rank 0: exit code 3\n"));
+  EXPECT_THAT(silent.err, HasSubstr("Attempt 1 ended: rank 0 failed: exit code 3\n"));
   EXPECT_THAT(silent.err,
               HasSubstr("Failed: rank 0 ended with exit code 3; the one restart is used up (--max-restarts 1)\n"));
   EXPECT_THAT(silent.err, testing::Not(HasSubstr("spec.")));

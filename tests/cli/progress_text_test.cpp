@@ -43,12 +43,12 @@ TEST(ProgressLine, ShowsWhatIsKnown) {
 TEST(PhaseLine, ShowsEachPhaseOnceAndLeavesEndsToTheSummary) {
   TrainingJobStatus pending = status_in(Phase::pending);
   pending.reason = "SecretMissing";
-  pending.message = "rank 1: secret \"s\" not found";
+  pending.message = "pod 1: secret \"s\" not found";
   TrainingJobStatus running = status_in(Phase::running);
   running.replicas = {.desired = 2, .ready = 2};
   const std::vector<std::tuple<TrainingJobStatus, TrainingJobStatus, std::string>> cases{
       {{}, status_in(Phase::pending), ""},
-      {status_in(Phase::starting), pending, "Pending (SecretMissing): rank 1: secret \"s\" not found"},
+      {status_in(Phase::starting), pending, "Pending (SecretMissing): pod 1: secret \"s\" not found"},
       {pending, pending, ""},
       {status_in(Phase::pending), status_in(Phase::starting), "Starting attempt 1"},
       {status_in(Phase::starting), running, "Running: 2 of 2 pods"},
@@ -66,7 +66,7 @@ TEST(RequestLine, ShowsTheAnswerOnce) {
   using api::RequestState;
   const TrainingJobStatus before = status_in(Phase::running);
   TrainingJobStatus after = before;
-  after.checkpoint_request = CheckpointRequest{.id = "a", .message = "rank 0 is asked"};
+  after.checkpoint_request = CheckpointRequest{.id = "a", .message = "waiting for rank 0 to accept the request"};
   EXPECT_EQ(request_line(before, after), "");
   after.checkpoint_request = CheckpointRequest{.id = "a", .state = RequestState::done, .step = 7, .uri = "s3://m/s"};
   EXPECT_EQ(request_line(before, after), "Requested checkpoint: step 7 saved: s3://m/s");
@@ -85,7 +85,7 @@ TEST(EndedAttemptLines, NameTheCulpritTheCauseAndTheLog) {
                      .rank = 1,
                      .exit_code = 7,
                      .message = "no such file\nat line 3\n"}};
-  const std::string end = "Attempt 1 ended by rank 1 (exit code 7): no such file | at line 3";
+  const std::string end = "Attempt 1 ended: rank 1 failed (exit code 7): no such file | at line 3";
   EXPECT_EQ(ended_attempt_lines(status_in(Phase::running), after, "/logs"),
             Lines{end + "; its log: /logs/attempt-1/rank-1.log"});
   EXPECT_EQ(ended_attempt_lines(status_in(Phase::running), after, ""), Lines{end});

@@ -106,7 +106,7 @@ TEST_F(SshRunTest, EndsAllRanksWithTheOneThatFailsNamesItsHostAndRestartsWithinI
                                          "while [ ! -s " +
                                          folder_.path() + "/pid0-$TRAINYARD_ATTEMPT ]; do sleep 0.01; done; exit 7"));
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("Attempt 1 ended by rank 1 on 127.0.0.3: exit code 7"));
+  EXPECT_THAT(outcome.err, HasSubstr("Attempt 1 ended: rank 1 on 127.0.0.3 failed: exit code 7"));
   EXPECT_THAT(outcome.err, HasSubstr("Failed: rank 1 on 127.0.0.3 ended with exit code 7; the one restart is used up"));
   EXPECT_TRUE(ends("pid0-1"));
   EXPECT_TRUE(ends("pid0-2"));
@@ -137,7 +137,7 @@ TEST_F(SshRunTest, TakesItsRanksWithItWhenItIsKilled) {
 TEST_F(SshRunTest, SaysWhichHostDoesNotAnswerAfterWhichTimeAndWhatSshPrinted) {
   const Outcome outcome = run(shells("127.0.0.2,127.0.0.4", 2, "sleep 1000"));
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("Attempt 1 ended by rank 1 on 127.0.0.4"));
+  EXPECT_THAT(outcome.err, HasSubstr("Attempt 1 ended: rank 1 on 127.0.0.4 failed"));
   EXPECT_THAT(outcome.err,
               HasSubstr("host 127.0.0.4 is not reached: ssh ended with exit code 255 after 0 s and wrote: "));
   EXPECT_THAT(outcome.err, HasSubstr("Connection refused"));

@@ -137,14 +137,15 @@ TEST(WithClaimFolders, LeavesAJobWithoutClaimsAsItIs) {
 TEST(WithClaimFolders, NamesTheClaimThatHasNoFolder) {
   const auto without_data = with_claim_folders(a_job_on_claims(), {{"checkpoints", "/kept"}});
   ASSERT_FALSE(without_data);
-  EXPECT_EQ(without_data.error(),
-            (Error{ErrorKind::not_found,
-                   "spec.training.data.volumeClaim: claim 'datasets' has no local folder; add --volume datasets=FOLDER",
-                   {}}));
+  EXPECT_EQ(without_data.error(), (Error{ErrorKind::not_found,
+                                         "spec.training.data.volumeClaim: volume claim 'datasets' has no folder on "
+                                         "this machine; add --volume datasets=FOLDER",
+                                         {}}));
   const auto without_volume = with_claim_folders(a_job_on_claims(), {{"datasets", "/data"}});
   ASSERT_FALSE(without_volume);
   EXPECT_EQ(without_volume.error().message,
-            "spec.template.spec.volumes[0]: claim 'checkpoints' has no local folder; add --volume checkpoints=FOLDER");
+            "spec.template.spec.volumes[0]: volume claim 'checkpoints' has no folder on this machine; add --volume "
+            "checkpoints=FOLDER");
 }
 
 TEST(CheckClaims, NamesAllThatIsMissingAtOnce) {
@@ -157,11 +158,12 @@ TEST(CheckClaims, NamesAllThatIsMissingAtOnce) {
   const std::string absent = machine.path() + "/absent";
   EXPECT_EQ(said({{"datasets", machine.path()}, {"checkpoints", kept}}), "") << "checkpoints' folder is made";
   EXPECT_EQ(said({}),
-            "claims 'checkpoints', 'datasets' have no local folder; add --volume checkpoints=FOLDER --volume "
-            "datasets=FOLDER");
-  EXPECT_EQ(said({{"datasets", absent}}),
-            "claim 'checkpoints' has no local folder; add --volume checkpoints=FOLDER; --volume datasets=" + absent +
-                ": there is no such folder");
+            "volume claims 'checkpoints', 'datasets' have no folder on this machine; add --volume checkpoints=FOLDER "
+            "--volume datasets=FOLDER");
+  EXPECT_EQ(
+      said({{"datasets", absent}}),
+      "volume claim 'checkpoints' has no folder on this machine; add --volume checkpoints=FOLDER; --volume datasets=" +
+          absent + ": there is no such folder");
   EXPECT_EQ(said({{"checkpoints", kept}, {"datasets", absent}}),
             "--volume datasets=" + absent + ": there is no such folder");
 }

@@ -61,7 +61,7 @@ std::vector<int> steps_printed(const std::string& out) {
 /// now and then on a busy machine; the restart that follows has nothing left to train.
 std::ptrdiff_t aborts_of_torchrun(const std::string& out) {
   const std::regex abort{
-      "ended by rank [01]: exit code (134: .*terminate called without an active exception"
+      "ended: rank [01] failed: exit code (134: .*terminate called without an active exception"
       "|1: .*Signal 6 \\(SIGABRT\\) received)"};
   return std::distance(std::sregex_iterator{out.begin(), out.end(), abort}, std::sregex_iterator{});
 }
@@ -88,7 +88,7 @@ TEST(PythonExamples, ResumeAfterAKillAndAfterSigterm) {
     const std::string out = run->out();
     EXPECT_EQ(steps_printed(out), expected) << out;
     EXPECT_THAT(out, HasSubstr("resumes after step 50\n"));
-    EXPECT_THAT(out, ContainsRegex("Attempt 2 ended by rank [01]: exit code 91: preempted after step 101;"));
+    EXPECT_THAT(out, ContainsRegex("Attempt 2 ended: rank [01] failed: exit code 91: preempted after step 101;"));
     EXPECT_THAT(out, HasSubstr("resumes after step 101\n"));
     EXPECT_THAT(out, HasSubstr(fmt::format("after {} restarts", 2 + aborts_of_torchrun(out)))) << out;
   }

@@ -54,23 +54,23 @@ TEST(ParseDevices, ReadsWhatLightningsUsersWrite) {
 
 TEST(ParseDevices, RefusesOtherTextsAndSaysWhatIsWrong) {
   const std::vector<std::pair<std::string, std::string>> table{
-      {"", "it is no whole number"},
-      {"true", "it is no whole number"},
-      {"1.5", "it is no whole number"},
+      {"", "it is not a whole number"},
+      {"true", "it is not a whole number"},
+      {"1.5", "it is not a whole number"},
       {"0", "the number of devices is 1 to 1024, or -1"},
       {"-2", "the number of devices is 1 to 1024, or -1"},
       {"1025", "the number of devices is 1 to 1024, or -1"},
-      {"99999999999999999999", "it is no whole number"},
+      {"99999999999999999999", "it is not a whole number"},
       {"[]", "it names none"},
-      {",", "'' is no whole number"},
-      {"1,,2", "'' is no whole number"},
-      {"[1, true]", "'true' is no whole number"},
-      {"[-1]", "-1 is no number of a device"},
-      {"1,1024", "1024 is no number of a device"},
+      {",", "'' is not a whole number"},
+      {"1,,2", "'' is not a whole number"},
+      {"[1, true]", "'true' is not a whole number"},
+      {"[-1]", "-1 is not a device number"},
+      {"1,1024", "1024 is not a device number"},
       {"1,3,1", "device 1 is there twice"},
-      {"[1", "it is no whole number"},
-      {"1]", "it is no whole number"},
-      {"1],", "'1]' is no whole number"},
+      {"[1", "it is not a whole number"},
+      {"1]", "it is not a whole number"},
+      {"1],", "'1]' is not a whole number"},
   };
   for (const auto& [text, fault] : table) {
     const auto choice = parse_devices(text);
