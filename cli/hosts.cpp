@@ -1,19 +1,23 @@
 #include "cli/hosts.hpp"
 
 #include <fmt/format.h>
+#include <netdb.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <set>
 
 #include "api/contract.hpp"
+#include "common/file_descriptor.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"
-#include "local/own_address.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -43,6 +47,35 @@ Result<void> check_hosts(std::string_view where, const std::vector<Host>& hosts)
                 fmt::format("{} names {} twice: give all its slots in one place", where, host.name));
   }
   return {};
+}
+
+/// The address of this machine that `host` sees: that of the interface which leads there. Sends nothing.
+Result<std::string> own_address_towards(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (const int error = ::getaddrinfo(host.c_str(), "1", &hints, &found); error != 0) {
+    return fail(ErrorKind::unavailable, fmt::format("looking up host {}, to find this machine's address for it: {}",
+                                                    host, ::gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner{found, ::freeaddrinfo};
+  // Connecting a datagram socket sends nothing: it asks the routing table.
+  const FileDescriptor probe{::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  std::array<char, NI_MAXHOST> text{};
+  if (!probe || ::connect(probe.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("finding this machine's address towards host {}: {}", host, std::strerror(errno)));
+  }
+  if (const int error = ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), size, text.data(), text.size(), nullptr,
+                                      0, NI_NUMERICHOST);
+      error != 0) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("writing this machine's address towards host {}: {}", host, ::gai_strerror(error)));
+  }
+  return std::string{text.data()};
 }
 
 }  // namespace
@@ -167,7 +200,7 @@ Result<std::vector<local::RankSeat>> seat_ranks(const std::vector<Host>& hosts, 
 Result<void> add_own_address(std::vector<local::RankSeat>& seats) {
   const auto other = std::ranges::find(seats, true, &local::RankSeat::is_remote);
   if (other == seats.end()) return {};
-  const std::string address = TRY(local::own_address_towards(other->address));
+  const std::string address = TRY(own_address_towards(other->address));
   for (local::RankSeat& seat : seats) {
     if (!seat.is_remote) seat.address = address;
   }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "local/rank_seat.hpp"
+#include "local/container.hpp"
 
 namespace trainyard::cli {
 
@@ -48,8 +48,8 @@ struct Host {
 /// words a host is a node. ErrorKind::invalid where there are more ranks than slots.
 [[nodiscard]] Result<std::vector<local::RankSeat>> seat_ranks(const std::vector<Host>& hosts, std::int64_t rank_count);
 
-/// Gives this machine's seats the address that the first of the other machines sees. Errors are those of
-/// local::own_address_towards().
+/// Gives this machine's seats the address that the first of the other machines sees. ErrorKind::unavailable where that
+/// machine's name does not resolve, or no interface leads there.
 [[nodiscard]] Result<void> add_own_address(std::vector<local::RankSeat>& seats);
 
 /// True for the names of this machine that need no ssh: localhost and 127.0.0.1.

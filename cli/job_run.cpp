@@ -14,7 +14,7 @@
 #include "cli/local_run.hpp"
 #include "cli/progress_text.hpp"
 #include "cli/request_box.hpp"
-#include "cli/uri_fields.hpp"
+#include "cli/volume_map.hpp"
 #include "common/text.hpp"
 #include "local/cluster.hpp"
 #include "operator/manifest/names.hpp"

@@ -9,7 +9,6 @@
 
 #include "api/training_job.hpp"
 #include "api/validation/validate.hpp"
-#include "cli/uri_fields.hpp"
 #include "common/try.hpp"
 #include "operator/manifest/containers.hpp"
 #include "operator/manifest/objects.hpp"

@@ -7,7 +7,7 @@
 
 #include "api/training_job.hpp"
 #include "cli/progress_text.hpp"
-#include "cli/uri_fields.hpp"
+#include "cli/volume_map.hpp"
 #include "storage/store.hpp"
 
 namespace trainyard::cli {

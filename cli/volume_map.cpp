@@ -9,7 +9,6 @@
 #include <set>
 
 #include "api/contract.hpp"
-#include "cli/uri_fields.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::cli {

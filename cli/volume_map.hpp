@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -9,6 +10,13 @@
 #include "common/result.hpp"
 
 namespace trainyard::cli {
+
+/// The fields of a TrainingJob's spec that may hold a storage URI, as JSON pointers.
+inline constexpr std::array<std::string_view, 5> uri_fields{
+    "/checkpoint/uri", "/checkpoint/resume", "/training/data/uri", "/training/model/weights", "/training/model/uri"};
+
+/// The beginning of a URI for a folder of this machine.
+inline constexpr std::string_view file_scheme = "file://";
 
 /// Absolute folders of this machine in place of PersistentVolumeClaims, by the claims' names.
 using ClaimFolders = std::map<std::string, std::string>;

@@ -30,6 +30,15 @@ struct ContainerContext {
   std::function<Result<Variables>(const std::string& name)> read_secret;
 };
 
+/// The machine on which a rank of `trainyard run` runs.
+struct RankSeat {
+  std::string host;                   ///< As the user named it, perhaps with "user@" before it.
+  std::string address = "127.0.0.1";  ///< Name or address by which the other ranks reach this one.
+  bool is_remote = false;             ///< Reached by ssh.
+  Variables variables;                ///< They replace the pod's own (ContainerContext::overrides).
+  bool operator==(const RankSeat&) const = default;
+};
+
 /// The process for `container`, without its log files. Environment, command and arguments are resolved as by a kubelet:
 /// fieldRef, resourceFieldRef of the CPU request, secretKeyRef, envFrom, and $(VAR) of variables that were declared
 /// before. ErrorKind::invalid names what this machine cannot provide, not_found a missing Secret, key or volume claim.

@@ -14,7 +14,6 @@
 #include "local/container.hpp"
 #include "local/log_files.hpp"
 #include "local/memory_api.hpp"
-#include "local/rank_seat.hpp"
 
 namespace trainyard::local {
 
