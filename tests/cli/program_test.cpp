@@ -108,8 +108,8 @@ TEST_F(ProgramTest, MissingClaimsAreReportedAtOnce) {
   const std::string job = paths::source("examples/fashion-mnist.yaml");
   EXPECT_EQ(run({"run", job}).err,
             "error: " + job +
-                ": document 1 (TrainingJob fashion-mnist): claims 'checkpoints', 'datasets' have no local "
-                "folder; add --volume checkpoints=FOLDER --volume datasets=FOLDER\n");
+                ": document 1 (TrainingJob fashion-mnist): volume claims 'checkpoints', 'datasets' have no "
+                "folder on this machine; add --volume checkpoints=FOLDER --volume datasets=FOLDER\n");
 }
 
 TEST_F(ProgramTest, AJobWhoseNameAnApiServerWouldMakeIsRefused) {
