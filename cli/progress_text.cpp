@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "api/contract.hpp"
 #include "cli/checkpoint_request.hpp"
 #include "local/log_files.hpp"
 #include "operator/plan/progress.hpp"
@@ -34,7 +35,10 @@ std::string rank_text(std::int64_t rank, const std::vector<std::string>& hosts) 
 
 std::string describe_end(const api::AttemptRecord& attempt, const std::vector<std::string>& hosts) {
   std::string text = fmt::format("Attempt {} ended", attempt.number);
-  if (attempt.rank) text += fmt::format(": {} failed", rank_text(*attempt.rank, hosts));
+  if (attempt.rank) {
+    const bool was_stopped = attempt.exit_code == contract::exit_preempted;
+    text += fmt::format(": {} {}", rank_text(*attempt.rank, hosts), was_stopped ? "was stopped" : "failed");
+  }
   const std::string message = one_line(attempt.message);
   if (attempt.exit_code && !message.starts_with("exit code"))
     text += fmt::format(" (exit code {})", *attempt.exit_code);

@@ -92,6 +92,10 @@ TEST(EndedAttemptLines, NameTheCulpritTheCauseAndTheLog) {
   EXPECT_EQ(ended_attempt_lines(after, after, "/logs"), Lines{});
   after.attempts[0].cause = api::Cause::suspended;
   EXPECT_EQ(ended_attempt_lines(status_in(Phase::running), after, "/logs"), Lines{});
+  after.attempts[0] = {
+      .number = 1, .end = now, .cause = api::Cause::infrastructure, .rank = 1, .exit_code = 91, .message = ""};
+  EXPECT_EQ(ended_attempt_lines(status_in(Phase::running), after, ""),
+            Lines{"Attempt 1 ended: rank 1 was stopped (exit code 91)"});
 }
 
 TEST(EndedAttemptLines, AreThereForEveryAttemptSinceTheLastStatus) {
