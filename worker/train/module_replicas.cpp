@@ -33,7 +33,7 @@ NamedTensors tensors_of(const Module& module) {
   return tensors;
 }
 
-std::string text_of(const std::pair<std::string, torch::Tensor>& named) {
+std::string described(const std::pair<std::string, torch::Tensor>& named) {
   return fmt::format("{} {} [{}]", named.first, c10::toString(named.second.scalar_type()),
                      fmt::join(named.second.sizes(), ", "));
 }
@@ -47,8 +47,8 @@ std::string text_of(const std::pair<std::string, torch::Tensor>& named) {
 
 void check_equal(const NamedTensors& trained, const NamedTensors& other) {
   for (std::size_t place = 0; place < std::max(trained.size(), other.size()); ++place) {
-    const std::string expected = place < trained.size() ? text_of(trained[place]) : "nothing";
-    const std::string found = place < other.size() ? text_of(other[place]) : "nothing";
+    const std::string expected = place < trained.size() ? described(trained[place]) : "nothing";
+    const std::string found = place < other.size() ? described(other[place]) : "nothing";
     if (expected != found) refuse_instances(expected, found);
   }
 }

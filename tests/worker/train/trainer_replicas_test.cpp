@@ -42,7 +42,7 @@ std::shared_ptr<Module> a_replica() {
   return made;
 }
 
-torch::Tensor trained(TrainingRun& run) {
+torch::Tensor end_of(TrainingRun& run) {
   run.run();
   for (const auto& rank : run.ranks) {
     EXPECT_EQ(rank.end.reason, "Completed") << rank.end.message;
@@ -53,13 +53,13 @@ torch::Tensor trained(TrainingRun& run) {
   return torch::cat(parts).to(torch::kDouble);
 }
 
-struct Case {
+struct ReplicaCase {
   std::string what;
   std::function<void(TrainingRun&)> set;
   double difference_max = 1e-5;
 };
 
-const Case cases[] = {
+const ReplicaCase replica_cases[] = {
     {"Plain", [](TrainingRun&) {}},
     {"ClippedByTheNorm", [](TrainingRun& run) { run.training.gradient_clip = {.norm = 0.1, .value = {}}; }},
     {"TwoBatchesAStep", [](TrainingRun& run) { run.training.accumulate_grad_batches = 2; }},
@@ -68,10 +68,10 @@ const Case cases[] = {
     {"InFp16Mixed", [](TrainingRun& run) { run.training.precision = api::Precision::fp16_mixed; }, 1e-3},
 };
 
-class TrainerReplicas : public testing::TestWithParam<Case> {};
+class TrainerReplicas : public testing::TestWithParam<ReplicaCase> {};
 
 /// One rank with batches of `batch_size`, or two ranks with half of that. `count`: replicas of a rank.
-torch::Tensor train(const Case& of, std::int64_t world_size, std::int64_t count) {
+torch::Tensor train(const ReplicaCase& of, std::int64_t world_size, std::int64_t count) {
   constexpr std::int64_t whole_batch = 20;
   TrainingRun run{world_size};
   run.training.batch_size = whole_batch / world_size;
@@ -80,7 +80,7 @@ torch::Tensor train(const Case& of, std::int64_t world_size, std::int64_t count)
   for (auto& rank : run.ranks) rank.module->set_uses_batch_norm(false);
   of.set(run);
   if (count > 1) add_replicas(run, count, a_replica);
-  return trained(run);
+  return end_of(run);
 }
 
 TEST_P(TrainerReplicas, EndWithTheParametersOfOneDevice) {
@@ -91,7 +91,7 @@ TEST_P(TrainerReplicas, EndWithTheParametersOfOneDevice) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, TrainerReplicas, testing::ValuesIn(cases),
+INSTANTIATE_TEST_SUITE_P(Table, TrainerReplicas, testing::ValuesIn(replica_cases),
                          [](const auto& info) { return info.param.what; });
 
 TEST(TrainerOfReplicas, TrainsSeveralOptimizersAsOneDeviceDoes) {
@@ -104,7 +104,7 @@ TEST(TrainerOfReplicas, TrainsSeveralOptimizersAsOneDeviceDoes) {
     if (count > 1)
       add_replicas(
           run, count, [] { return std::make_shared<ToyGan>(); }, /*has_threads=*/true);
-    ends.push_back(trained(run));
+    ends.push_back(end_of(run));
     EXPECT_LT((ends.back() - ends.front()).abs().max().item<double>(), 1e-5) << count;
   }
 }
@@ -119,7 +119,7 @@ TEST(TrainerOfReplicas, ResumesToTheBitWithDropoutAndBatchNorm) {
     run.attempt = attempt;
     run.checkpoint.emplace();
     run.checkpoint->uri = folder.uri() + place;
-    return trained(run);
+    return end_of(run);
   };
   const torch::Tensor whole = train_to(6, 1, "/whole");
   EXPECT_FALSE(torch::equal(train_to(3, 1, "/parts"), whole));
@@ -133,7 +133,7 @@ TEST(TrainerOfReplicas, ValidatesEachSampleOnce) {
     run.training.max_steps = 3;
     for (auto& rank : run.ranks) rank.module->set_uses_batch_norm(false);
     if (count > 1) add_replicas(run, count, a_replica);
-    (void)trained(run);
+    (void)end_of(run);
     accuracies.push_back(run.ranks[0].link->reports().back().accuracy.value());
   }
   EXPECT_NEAR(accuracies[0], accuracies[1], 1e-9);
