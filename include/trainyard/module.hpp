@@ -36,9 +36,9 @@ struct StepOutput {
 };
 
 /// A model and how it is trained. Derive from it, register the layers as in any torch::nn::Module, and pass the class
-/// to TRAINYARD_MAIN. The worker calls the functions below from one thread; with the strategies dp and ddp2 on GPUs, those
-/// of each further instance from a thread of its own. An exception ends the rank, with what() as
-/// the job's message.
+/// to TRAINYARD_MAIN. The worker calls the functions below from one thread; with the strategies dp and ddp2 on GPUs,
+/// those of each further instance from a thread of its own. An exception ends the rank, with what() as the job's
+/// message.
 class Module : public torch::nn::Module {
  public:
   /// Returns the loss of one batch, with its autograd history; with several optimizers, that of optimizer_turn(). The
