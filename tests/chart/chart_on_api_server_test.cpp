@@ -26,7 +26,7 @@ class ChartOnApiServer : public cluster::ControlPlaneTest {
   }
   void TearDown() override {
     if (IsSkipped() || HasFatalFailure()) return;
-    static_cast<void>(helm("uninstall trainyard --namespace trainyard-system --wait"));
+    static_cast<void>(helm("uninstall trainyard --namespace trainyard-system --wait --timeout 2m"));
   }
 
   static Outcome helm(const std::string& arguments) {
@@ -63,7 +63,7 @@ TEST_F(ChartOnApiServer, InstallsPrintsTheNextCommandsAndKeepsTheApiWhenUninstal
   EXPECT_THAT(installed.output, HasSubstr("in no registry: localhost/trainyard-operator:dev, "));
   EXPECT_THAT(kubectl({"get", "deployment", "trainyard-operator", "--namespace", "trainyard-system"}),
               HasSubstr("trainyard-operator"));
-  const Outcome gone = helm("uninstall trainyard --namespace trainyard-system --wait");
+  const Outcome gone = helm("uninstall trainyard --namespace trainyard-system --wait --timeout 2m");
   ASSERT_EQ(gone.exit_code, 0) << gone.output;
   EXPECT_THAT(kubectl({"get", "crd", "trainingjobs.trainyard.dev"}), Not(HasSubstr("NotFound")));
   // A release of this name can be installed again.

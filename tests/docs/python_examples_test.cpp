@@ -88,7 +88,7 @@ TEST(PythonExamples, ResumeAfterAKillAndAfterSigterm) {
     const std::string out = run->out();
     EXPECT_EQ(steps_printed(out), expected) << out;
     EXPECT_THAT(out, HasSubstr("resumes after step 50\n"));
-    EXPECT_THAT(out, ContainsRegex("Attempt 2 ended: rank [01] failed: exit code 91: preempted after step 101;"));
+    EXPECT_THAT(out, ContainsRegex("Attempt 2 ended: rank [01] was stopped: exit code 91: preempted after step 101;"));
     EXPECT_THAT(out, HasSubstr("resumes after step 101\n"));
     EXPECT_THAT(out, HasSubstr(fmt::format("after {} restarts", 2 + aborts_of_torchrun(out)))) << out;
   }
