@@ -273,7 +273,6 @@ std::exception_ptr ModuleReplicas::call(const std::vector<Batch>& parts, const S
       const torch::Device device = replicas_[place].device;
       c10::OptionalDeviceGuard guard;
       if (!device.is_cpu()) guard.reset_device(device);
-      const Autocast autocast{options_.format, device};
       call_one(place);
       return std::monostate{};
     });

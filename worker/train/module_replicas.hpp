@@ -15,7 +15,6 @@
 #include "common/ordered_tasks.hpp"
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
-#include "worker/train/precision.hpp"
 #include "worker/train/rank_context.hpp"
 #include "worker/train/recorded_metrics.hpp"
 
@@ -29,7 +28,6 @@ struct FurtherReplica {
 };
 
 struct ReplicaOptions {
-  NumberFormat format{};
   /// Each further replica computes in a thread of its own, as devices need it. Else the replicas compute one after
   /// another, so that they draw from the CPU's random generator in one order.
   bool has_threads = false;

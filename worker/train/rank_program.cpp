@@ -268,9 +268,8 @@ OrEnd<std::unique_ptr<ModuleReplicas>> make_replicas(const RankDevice& own, cons
     }
     replicas.push_back({.module = std::move(made.module), .device = device});
   }
-  return std::make_unique<ModuleReplicas>(
-      *run.module, own.device, std::move(replicas),
-      ReplicaOptions{.format = number_format(training), .has_threads = !own.device.is_cpu(), .seed = training.seed});
+  return std::make_unique<ModuleReplicas>(*run.module, own.device, std::move(replicas),
+                                          ReplicaOptions{.has_threads = !own.device.is_cpu(), .seed = training.seed});
 }
 
 /// Runs a job that trains nothing. `wait`: for collectives.

@@ -25,6 +25,7 @@
 #include "include/trainyard/options.hpp"
 #include "tests/worker/train/three_replicas.hpp"
 #include "worker/observe/metric_sinks.hpp"
+#include "worker/train/precision.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -231,7 +232,7 @@ TEST(ModuleReplicas, ComputeInTheArithmeticOfTheCaller) {
   // Not what autocast begins with in a thread, which is bfloat16.
   const NumberFormat half{.autocast = torch::kHalf};
   for (const bool has_threads : {false, true}) {
-    Three three{{.format = half, .has_threads = has_threads}};
+    Three three{{.has_threads = has_threads}};
     std::vector<torch::ScalarType> types(3);
     std::vector<bool> has_history(3);
     three.set_step([&](TwoLayers& module, const Batch& batch) {

@@ -15,6 +15,8 @@
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/train/saving_run.hpp"
 #include "tests/worker/train/toy_gan.hpp"
+#include "worker/train/module_replicas.hpp"
+#include "worker/train/precision.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -30,9 +32,8 @@ void add_replicas(TrainingRun& run, std::int64_t count, std::function<std::share
       others.push_back({.module = make()});
       convert(*others.back().module, number_format(run.training));
     }
-    return std::make_unique<ModuleReplicas>(
-        module, torch::kCPU, std::move(others),
-        ReplicaOptions{.format = number_format(run.training), .has_threads = has_threads});
+    return std::make_unique<ModuleReplicas>(module, torch::kCPU, std::move(others),
+                                            ReplicaOptions{.has_threads = has_threads});
   };
 }
 
