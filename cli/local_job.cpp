@@ -98,8 +98,10 @@ std::int64_t rank_count_of(const json& job) {
 }
 
 bool has_replicas_in_ranks(const json& job) {
-  const auto name = job.at("spec").value("/training/strategy/name"_json_pointer, "");
-  return name == "dp" || name == "ddp2";
+  const auto training = job.at("spec").find("training");
+  if (training == job.at("spec").end()) return false;
+  const auto parsed = api::parse_training_spec(*training);
+  return parsed && api::has_replicas(parsed->strategy);
 }
 
 json with_one_rank_per_pod(json job, std::int64_t rank_count) {

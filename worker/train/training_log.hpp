@@ -78,7 +78,7 @@ class TrainingLog {
   bool is_loss_finite_ = true;  // of the last line
 };
 
-/// What computes a job's batches.
+/// The ranks, devices and replicas that compute a job's batches.
 struct Computers {
   std::int64_t world_size = 1;
   torch::Device device = torch::kCPU;  ///< This rank's.

@@ -1,4 +1,4 @@
-// What replicas give the trained module: losses and gradients.
+// The losses and gradients that replicas compute, against those of one device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -57,8 +57,8 @@ class Gauge {
 
 thread_local std::shared_ptr<Gauge> gauge_of_thread;
 
-/// What the rank holds once it is at most `bytes`, or after 10 s. Gloo's thread frees the tensors of a collective a
-/// moment after the rank has been told of its end.
+/// The bytes that the rank holds, as soon as they are at most `bytes`, or after 10 s. Gloo's thread frees the tensors
+/// of a collective a moment after the rank has been told of its end.
 double now_or_soon_at_most(double bytes) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{10};
   while (static_cast<double>(gauge_of_thread->now()) > bytes && std::chrono::steady_clock::now() < deadline)
