@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace trainyard::checkpoint {
@@ -15,6 +18,7 @@ std::string outcome_text(const Result<nlohmann::json>& outcome) {
   } else {
     object["kind"] = static_cast<int>(outcome.error().kind);
     object["message"] = outcome.error().message;
+    if (outcome.error().retry_after) object["retryAfterMilliseconds"] = outcome.error().retry_after->count();
   }
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -24,8 +28,11 @@ Result<nlohmann::json> parse_outcome(const std::string& text) {
   if (!object.is_object())
     return fail(ErrorKind::internal, "a rank sent a message that is neither a value nor an error");
   if (object.contains("value")) return std::move(object["value"]);
+  std::optional<std::chrono::milliseconds> retry_after;
+  if (const auto given = object.find("retryAfterMilliseconds"); given != object.end())
+    retry_after = std::chrono::milliseconds{given->get<std::int64_t>()};
   return fail(static_cast<ErrorKind>(object.value("kind", static_cast<int>(ErrorKind::internal))),
-              object.value("message", ""));
+              object.value("message", ""), retry_after);
 }
 
 // A kind of its own, unlike any of the storage's: after this error the ranks can agree on nothing.

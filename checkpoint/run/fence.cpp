@@ -42,13 +42,15 @@ Result<void> check_not_superseded(const Inventory& inventory, const Claim& newes
 Result<void> check_not_alive(const Inventory& inventory, const Claim& newest, const storage::Store& store, Time now) {
   const auto left = inventory.newest_sign ? life_left(*inventory.newest_sign, now) : std::nullopt;
   if (!left) return {};
-  return fail(
-      ErrorKind::invalid,
-      fmt::format("{} is in use by run {} of generation {}, which was started by hand and is alive: give each "
-                  "run its own checkpoint.uri. If that run was killed, begin again in {} s, or put an empty "
-                  "object at {}",
-                  store.uri_of(""), newest.identity.job, newest.generation,
-                  std::chrono::ceil<std::chrono::seconds>(*left).count(), store.uri_of(end_key(newest.generation))));
+  std::string message = fmt::format(
+      "{} is in use by run {} of generation {}, which was started by hand and is alive: give each "
+      "run its own checkpoint.uri. If that run was killed, begin again in {} s, or put an empty "
+      "object at {}",
+      store.uri_of(""), newest.identity.job, newest.generation, std::chrono::ceil<std::chrono::seconds>(*left).count(),
+      store.uri_of(end_key(newest.generation)));
+  // A process that is seen to run does not fall silent by waiting.
+  const bool may_be_dead = !inventory.newest_sign->is_running;
+  return fail(ErrorKind::invalid, std::move(message), may_be_dead ? left : std::nullopt);
 }
 
 void warn_of_single_writer(storage::Store& store, const Claim& claim) {

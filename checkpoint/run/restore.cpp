@@ -9,6 +9,7 @@
 #include "checkpoint/format/manifest.hpp"
 #include "checkpoint/run/agreement.hpp"
 #include "checkpoint/run/fence.hpp"
+#include "checkpoint/run/liveness.hpp"
 #include "checkpoint/run/local_tier.hpp"
 #include "checkpoint/run/search.hpp"
 #include "checkpoint/run/state_reading.hpp"
@@ -278,12 +279,36 @@ Result<Resumption> restore_once(const RunContext& context, std::span<const HostE
   return resumption;
 }
 
-// True when the storage, which failed with `error`, is to be asked again. Rank 0 decides for all ranks, and waits
-// first.
-Result<bool> wait_together(const RunContext& context, StartTries& tries, const Error& error) {
-  if (!may_pass_at_a_start(StartCall::state, error.kind)) return false;
+// Waits while a run by hand on another machine may be alive. A run that was killed gives no further sign of life, and
+// is followed when its last one has run out; a run that gives another one lives.
+class SilenceWait {
+ public:
+  explicit SilenceWait(const RunContext& context) : context_{context} {}
+
+  // True when the claims are to be read again. Waits before it returns true.
+  [[nodiscard]] bool wait_for_next(const Error& error) {
+    if (*error.retry_after > context_.patience.duration) return false;
+    const Time runs_out = context_.clock.now() + *error.retry_after;
+    if (runs_out_ && runs_out > *runs_out_ + sign_interval / 2) return false;
+    runs_out_ = runs_out;
+    return context_.patience.wait(std::min<std::chrono::milliseconds>(*error.retry_after, look_interval), error);
+  }
+
+ private:
+  static constexpr std::chrono::seconds look_interval{10};
+
+  const RunContext& context_;
+  std::optional<Time> runs_out_;
+};
+
+// True when a start that failed with `error` is to be tried again. Rank 0 decides for all ranks, and waits first.
+Result<bool> wait_together(const RunContext& context, StartTries& tries, SilenceWait& silence, const Error& error) {
+  const bool is_refused = error.kind == ErrorKind::invalid && error.retry_after;
+  if (!is_refused && !may_pass_at_a_start(StartCall::state, error.kind)) return false;
   Result<nlohmann::json> mine;
-  if (context.is_rank0()) mine = nlohmann::json(tries.wait_for_next(StartCall::state, error));
+  if (context.is_rank0()) {
+    mine = is_refused ? silence.wait_for_next(error) : tries.wait_for_next(StartCall::state, error);
+  }
   return broadcast_from_rank0(context.communicator, mine).map([](const nlohmann::json& again) {
     return again.get<bool>();
   });
@@ -294,10 +319,11 @@ Result<bool> wait_together(const RunContext& context, StartTries& tries, const E
 Result<Resumption> restore_state(const RunContext& context, std::span<const HostEntry> entries) {
   bool has_found_damage = false;
   StartTries storage_tries{context.patience, context.clock};
+  SilenceWait silence{context};
   for (int tries = 1;; ++tries) {
     auto resumption = restore_once(context, entries);
     if (resumption) return resumption;
-    const auto is_to_wait = TRY(wait_together(context, storage_tries, resumption.error()));
+    const auto is_to_wait = TRY(wait_together(context, storage_tries, silence, resumption.error()));
     if (is_to_wait) continue;
     if (tries >= claim_tries_max) return resumption;
     const ErrorKind kind = resumption.error().kind;

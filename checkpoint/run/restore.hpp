@@ -37,9 +37,11 @@ struct Resumption {
 /// instead. Damage (corrupt, not_found) moves all ranks to the next candidate. Any other error, such as a store that
 /// cannot be reached, is returned, so that an outage costs no progress. After an error, or if nothing was restored, the
 /// contents of `entries` must not be used.
-/// ErrorKind::conflict: a newer attempt of this job has begun. invalid: the prefix belongs to another job, which is
-/// named, or the state to another model. corrupt: there are complete checkpoints, and none is whole. not_found: the
-/// origin has none.
+/// Where the newest run was started by hand on another machine and gave a sign of life a moment ago, it waits until the
+/// sign has run out, within the context's patience.
+/// ErrorKind::conflict: a newer attempt of this job has begun. invalid: the prefix belongs to another job or to a run
+/// by hand that lives, which is named, or the state to another model. corrupt: there are complete checkpoints, and none
+/// is whole. not_found: the origin has none.
 [[nodiscard]] Result<Resumption> restore_state(const RunContext& context, std::span<const HostEntry> entries);
 
 }  // namespace trainyard::checkpoint

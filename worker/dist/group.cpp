@@ -186,10 +186,13 @@ Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLi
   group.world_size = environment.world_size;
   // With launchers, these keep the rendezvous deadline: their ranks may come later, while they still load data.
   const auto deadline = environment.has_launcher ? options.collective_deadline : options.rendezvous_deadline;
-  group.store = TRY(open_rendezvous_store(environment, group.rank, deadline, link));
-  const RollCall call{
-      .rank = group.rank, .world_size = group.world_size, .deadline = deadline, .logs = !environment.has_launcher};
-  TRY(answer_roll_call(*group.store, call, link));
+  const auto store = TRY(open_rendezvous_store(environment, group.rank, deadline, link));
+  const RollCall call{.rank = group.rank,
+                      .world_size = group.world_size,
+                      .deadline = deadline,
+                      .logs = !environment.has_launcher,
+                      .is_standing_store = environment.uses_agent_store};
+  group.store = TRY(answer_roll_call(store, call, link));
   try {
     TRY(connect(group, environment, link, options));
   } catch (const std::exception& error) {

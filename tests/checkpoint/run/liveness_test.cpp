@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -112,6 +113,71 @@ TEST_F(ARunByHand, IsTakenForAliveByItsLastSign) {
   EXPECT_THAT(second.restore().error().message, HasSubstr("begin again in 1 s"));
   second.clock.advance(1s);
   EXPECT_EQ(second.restore().value()->step, 10);
+}
+
+/// Lets `waiting` wait for up to two minutes, by its clock. `on_wait` is called in each wait, from 1 on.
+void make_patient(TestRun& waiting, std::function<void(int)> on_wait) {
+  auto waits = std::make_shared<int>(0);
+  waiting.patience = {.duration = 2min,
+                      .wait = [&waiting, waits, on_wait = std::move(on_wait)](auto pause, const Error& error) {
+                        EXPECT_THAT(error.message, HasSubstr("in use by run local of generation 1"));
+                        waiting.clock.advance(pause);
+                        on_wait(++*waits);
+                        return true;
+                      }};
+}
+
+TEST_F(ARunByHand, ThatWasKilledElsewhereIsFollowedWhenItsLastSignHasRunOut) {
+  int waits = 0;
+  make_patient(second, [&](int number) { waits = number; });
+  second.clock.advance(25s);
+  const auto restored = second.restore();
+  ASSERT_TRUE(restored) << restored.error().message;
+  EXPECT_EQ(restored.value()->step, 10);
+  EXPECT_EQ(waits, 7) << "65 s, looking every 10 s";
+}
+
+TEST_F(ARunByHand, ThatGivesAnotherSignIsNotWaitedFor) {
+  int waits = 0;
+  make_patient(second, [&](int number) {
+    waits = number;
+    if (number != 2) return;
+    const auto now = second.clock.now().time_since_epoch().count();
+    ASSERT_TRUE(storage::put_text(first.store(), "generations/1.alive", seal({{"timeMilliseconds", now}})));
+  });
+  second.clock.advance(20s);
+  EXPECT_THAT(second.restore().error().message, HasSubstr("begin again in 90 s"));
+  EXPECT_EQ(waits, 2);
+  EXPECT_TRUE(first.save(20)) << "nobody has fenced it";
+}
+
+TEST_F(ARunByHand, OfThisMachineIsNotWaitedForWhileItRuns) {
+  fakes::MemoryObjects fresh;
+  TestRun living{fresh};
+  begin(living);
+  living.process = this_process();
+  ASSERT_TRUE(living.restore());
+  TestRun beside{fresh};
+  begin(beside);
+  make_patient(beside, [](int) { ADD_FAILURE() << "waited"; });
+  EXPECT_THAT(beside.restore().error().message, HasSubstr("started by hand and is alive"));
+}
+
+TEST_F(ARunByHand, IsNotWaitedForLongerThanTheStartsPatience) {
+  make_patient(second, [](int) { ADD_FAILURE() << "waited"; });
+  second.patience.duration = 89s;
+  EXPECT_EQ(second.restore().error().kind, ErrorKind::invalid);
+}
+
+TEST_F(ARunByHand, IsWaitedForByAllRanksOfItsSuccessor) {
+  std::atomic<int> waits = 0;
+  on_every_rank(3, objects, [&](TestRun& run) {
+    begin(run);
+    make_patient(run, [&](int) { ++waits; });
+    const auto restored = run.restore();
+    EXPECT_TRUE(restored) << restored.error().message;
+  });
+  EXPECT_EQ(waits, 9) << "rank 0 alone waits";
 }
 
 TEST_F(ARunByHand, ThatWasKilledIsFollowedWhenItsSignsAreOld) {

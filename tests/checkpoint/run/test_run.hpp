@@ -35,6 +35,7 @@ class TestRun {
   std::optional<Origin> origin;
   LocalTier* local = nullptr;
   std::string process;  ///< Empty: it gives no signs of life.
+  StartPatience patience;
   std::function<nlohmann::json(std::int64_t step)> values_of;
   std::function<void(TestState&)> extend;  ///< Adds entries to the state.
   Communicator* communicator = &single_;
@@ -60,7 +61,8 @@ class TestRun {
                             .resumes_others = resumes_others,
                             .origin = origin,
                             .local = local,
-                            .process = process});
+                            .process = process,
+                            .patience = patience});
     return run_->restore(state.entries());
   }
 

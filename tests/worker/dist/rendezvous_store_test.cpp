@@ -62,31 +62,6 @@ void set_for_all(c10d::Store& store, const std::string& key) {
   EXPECT_EQ(store.get(key), std::vector<std::uint8_t>{'1'});
 }
 
-bool is_timeout_of(const Result<void>& met, const std::string& words) {
-  return !met && met.error().kind == ErrorKind::timeout && met.error().message.find(words) != std::string::npos;
-}
-
-TEST(OpenRendezvousStore, HidesFromARestartedGroupWhatTheOneBeforeLeftInTheAgentsStore) {
-  const StandingStore standing;
-  GroupEnvironment environment = standing.agent_environment();
-  const auto before = opened(environment);
-  const auto beside = opened(environment);
-  environment.restart_count = 1;
-  const auto after = opened(environment);
-  ASSERT_TRUE(before && beside && after);
-  set_for_all(*before, "address");
-  EXPECT_TRUE(beside->check({"address"})) << "the ranks of one group meet";
-  EXPECT_FALSE(after->check({"address"}));
-
-  FakeRankLink link;
-  const auto call = [&](c10d::Store& store, std::int64_t rank, std::chrono::milliseconds deadline) {
-    return answer_roll_call(store, {.rank = rank, .world_size = 2, .deadline = deadline}, link);
-  };
-  EXPECT_TRUE(is_timeout_of(call(*before, 1, 1ms), "rank 0 of 2 has not come"));
-  EXPECT_TRUE(is_timeout_of(call(*after, 0, 1ms), "rank 1 of 2 has not come")) << "its call was to another group";
-  EXPECT_TRUE(call(*beside, 0, 1min));
-}
-
 TEST(OpenRendezvousStore, HidesFromAnAttemptWhatTheOneBeforeLeft) {
   const StandingStore standing;
   GroupEnvironment environment = standing.launcher_environment();

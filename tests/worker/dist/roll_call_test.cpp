@@ -1,5 +1,6 @@
 #include "worker/dist/rendezvous.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -13,6 +14,8 @@ namespace {
 using fakes::FakeRankLink;
 using namespace std::chrono_literals;
 
+using Met = Result<c10::intrusive_ptr<c10d::Store>>;
+
 /// A lost store: every call throws.
 class LostStore final : public c10d::HashStore {
  public:
@@ -22,8 +25,8 @@ class LostStore final : public c10d::HashStore {
 };
 
 TEST(AnswerRollCall, ReturnsOnEveryRankOnceAllHaveCalled) {
-  c10d::HashStore store;
-  std::vector<Result<void>> met(3, fail(ErrorKind::timeout, "not called"));
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<Met> met(3, fail(ErrorKind::timeout, "not called"));
   {
     std::vector<std::jthread> ranks;
     for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -37,7 +40,7 @@ TEST(AnswerRollCall, ReturnsOnEveryRankOnceAllHaveCalled) {
 }
 
 TEST(AnswerRollCall, NamesTheRanksThatHaveNotComeAtItsDeadline) {
-  c10d::HashStore store;
+  const auto store = c10::make_intrusive<c10d::HashStore>();
   FakeRankLink link;
   const auto met = answer_roll_call(store, {.rank = 1, .world_size = 3, .deadline = 20ms}, link);
   ASSERT_FALSE(met);
@@ -47,7 +50,7 @@ TEST(AnswerRollCall, NamesTheRanksThatHaveNotComeAtItsDeadline) {
 }
 
 TEST(AnswerRollCall, EndsWithTheGroupAndSaysWhatBrokeIt) {
-  c10d::HashStore store;
+  const auto store = c10::make_intrusive<c10d::HashStore>();
   FakeRankLink link;
   link.break_group({.exit_code = 90, .reason = "PeerLost", .message = "rank 0 is lost", .culprit = 0});
   const auto met = answer_roll_call(store, {.rank = 1, .world_size = 2}, link);
@@ -57,7 +60,7 @@ TEST(AnswerRollCall, EndsWithTheGroupAndSaysWhatBrokeIt) {
 }
 
 TEST(AnswerRollCall, EndsWhenAskedToStop) {
-  c10d::HashStore store;
+  const auto store = c10::make_intrusive<c10d::HashStore>();
   FakeRankLink link;
   link.request_stop();
   const auto met = answer_roll_call(store, {.rank = 1, .world_size = 2}, link);
@@ -66,12 +69,82 @@ TEST(AnswerRollCall, EndsWhenAskedToStop) {
 }
 
 TEST(AnswerRollCall, SaysThatTheStoreIsLost) {
-  LostStore store;
+  const auto store = c10::make_intrusive<LostStore>();
   FakeRankLink link;
   const auto met = answer_roll_call(store, {.rank = 1, .world_size = 2}, link);
   ASSERT_FALSE(met);
   EXPECT_EQ(met.error().kind, ErrorKind::unavailable);
   EXPECT_EQ(met.error().message, "asking the rendezvous store who has come: Connection reset by peer");
+}
+
+/// A store that outlives the groups that meet there, as that of torchrun's agent does.
+class AnswerRollCallInAStandingStore : public testing::Test {
+ protected:
+  Met call(std::int64_t rank, std::int64_t world_size, FakeRankLink& link, std::chrono::milliseconds deadline = 1min) {
+    return answer_roll_call(
+        store, {.rank = rank, .world_size = world_size, .deadline = deadline, .is_standing_store = true}, link);
+  }
+  std::vector<Met> form(std::int64_t world_size) {
+    std::vector<Met> met(static_cast<std::size_t>(world_size), fail(ErrorKind::timeout, "not called"));
+    std::vector<std::jthread> ranks;
+    for (std::int64_t rank = 0; rank < world_size; ++rank) {
+      ranks.emplace_back([&, rank] {
+        FakeRankLink link;
+        met[static_cast<std::size_t>(rank)] = call(rank, world_size, link);
+      });
+    }
+    ranks.clear();
+    for (const Met& one : met) EXPECT_TRUE(one) << one.error().message;
+    return met;
+  }
+
+  const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
+};
+
+TEST_F(AnswerRollCallInAStandingStore, GivesEachGroupOfWhateverSizeKeysOfItsOwn) {
+  std::vector<c10::intrusive_ptr<c10d::Store>> before;
+  for (const std::int64_t world_size : {2, 3, 3, 1, 2}) {
+    const auto met = form(world_size);
+    ASSERT_TRUE(met.front());
+    (*met.front())->set("address", std::vector<std::uint8_t>{'1'});
+    for (const Met& one : met) EXPECT_TRUE((*one)->check({"address"}));
+    for (const auto& earlier : before) earlier->set("of an earlier group", std::vector<std::uint8_t>{'1'});
+    EXPECT_FALSE((*met.back())->check({"of an earlier group"}));
+    before.push_back(*met.back());
+  }
+}
+
+TEST_F(AnswerRollCallInAStandingStore, DoesNotCountTheRanksOfAnEarlierGroup) {
+  form(2);
+  for (const std::int64_t rank : {0, 1}) {
+    FakeRankLink link;
+    const auto met = call(rank, 2, link, 20ms);
+    ASSERT_FALSE(met);
+    EXPECT_EQ(met.error().kind, ErrorKind::timeout);
+    EXPECT_EQ(met.error().message,
+              fmt::format("the group did not come together: rank {} of 2 has not come (0 s)", 1 - rank));
+  }
+}
+
+TEST_F(AnswerRollCallInAStandingStore, WaitsForTheRankThatTakesThePlaceOfOneThatHasEnded) {
+  FakeRankLink ended;
+  ended.request_stop();
+  ASSERT_EQ(call(1, 3, ended).error().kind, ErrorKind::cancelled);
+  FakeRankLink first;
+  FakeRankLink last;
+  std::vector<Met> met(3, fail(ErrorKind::timeout, "not called"));
+  {
+    const std::jthread rank_0{[&] { met[0] = call(0, 3, first); }};
+    const std::jthread rank_2{[&] { met[2] = call(2, 3, last); }};
+    // Rank 0 has announced a group with the ended rank meanwhile, and rank 2 has accepted it.
+    first.wait_for_looks(6);
+    last.wait_for_looks(6);
+    FakeRankLink link;
+    met[1] = call(1, 3, link);
+  }
+  for (const Met& one : met) ASSERT_TRUE(one) << one.error().message;
+  (*met[0])->set("address", std::vector<std::uint8_t>{'1'});
+  EXPECT_TRUE((*met[1])->check({"address"}) && (*met[2])->check({"address"}));
 }
 
 }  // namespace
