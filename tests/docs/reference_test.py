@@ -53,14 +53,17 @@ class Reference(unittest.TestCase):
             decay={"type": "number", "minimum": 0, "maximum": 1, "exclusiveMaximum": True, "description": "How slow."},
             mode={"type": "string", "enum": ["max", "min"], "default": "max", "description": "Which <way>."},
             labels={"type": "object", "maxProperties": 2, "additionalProperties": {"type": "string"}, "description": "PET_*."},
-            names={"type": "array", "maxItems": 4, "items": {"type": "string"}, "description": "Names."})
-        page = self.generate(crd, {"spec": {"count": 5, "rate": 0.5, "decay": 0.1, "mode": "min", "labels": {"a": "b"}, "names": ["x"]}})
+            names={"type": "array", "maxItems": 4, "items": {"type": "string"}, "description": "Names."},
+            bits={"x-kubernetes-int-or-string": True, "enum": [16, "16", "16-true"], "description": "Which bits."})
+        page = self.generate(crd, {"spec": {"count": 5, "rate": 0.5, "decay": 0.1, "mode": "min", "labels": {"a": "b"}, "names": ["x"],
+                                            "bits": "16-true"}})
         for line in ("- **`count`** (integer; 1 to 9; default `3`; example `5`). How many.",
                      "- **`rate`** (number; above 0, at most 1; example `0.5`). How fast.",
                      "- **`decay`** (number; at least 0, below 1; example `0.1`). How slow.",
                      "- **`mode`** (string; one of `max`, `min`; default `max`; example `min`). Which &lt;way>.",
                      "- **`labels`** (map from string to string; at most 2 entries; example `{a: b}`). PET_\\*.",
-                     "- **`names`** (list of strings; at most 4 entries; example `[x]`). Names."):
+                     "- **`names`** (list of strings; at most 4 entries; example `[x]`). Names.",
+                     "- **`bits`** (integer or string; one of `16`, `'16'`, `16-true`; example `16-true`). Which bits."):
             self.assertIn(line + "\n", page)
 
     def test_a_field_without_description_or_example_is_named(self):
