@@ -1,4 +1,4 @@
-"""docs/install.md, docs/security.md and docs/metrics.md, followed on the cluster of all tests."""
+"""docs/install.md, docs/scheduling.md, docs/security.md and docs/metrics.md, followed on the cluster of all tests."""
 
 import pytest
 from harness.documents import USE_CLUSTER, commands_of, follow
@@ -44,6 +44,13 @@ def test_the_page_on_installing_can_be_followed_and_a_running_job_notices_only_w
         installation.helm("uninstall", "trainyard", "--ignore-not-found", "--wait")
         installation.install()
         installation.wait_until_settled()
+
+
+@pytest.mark.disturbs
+def test_the_page_on_scheduling_holds_a_job_back_and_lets_it_run(cluster):
+    (commands,) = commands_of("docs/scheduling.md")
+    said = follow(cluster.folder, USE_CLUSTER + commands)
+    assert said.count("trainingjob.trainyard.dev/smoke condition met") == 2  # Suspended, then Complete
 
 
 def test_the_page_on_security_shows_what_the_operator_may_do(cluster):
