@@ -20,6 +20,7 @@ def log_level(installation) -> str:
 @pytest.mark.disturbs
 def test_the_page_on_installing_can_be_followed_and_a_running_job_notices_only_what_it_says(kube, cluster, installation):
     install, upgrade, roll_back, uninstall, remove = (USE_CLUSTER + block for block in commands_of("docs/install.md"))
+    install = "registry=localhost\n" + install  # As the page says of this cluster.
     job = Job.apply(kube, an_actor_job("through", "wait"))
     job.wait_for_attempt(1)
     pods = pod_uids(job)
