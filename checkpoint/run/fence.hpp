@@ -9,8 +9,10 @@
 /// Decides which run may claim a prefix, and keeps two writers of one prefix apart.
 ///
 /// After a restart only the newest attempt completes checkpoints: its rank 0 claims the next generation, which fences
-/// all lower ones. A fenced run cannot complete a checkpoint: it may still put data files, but its rank 0 calls
-/// check_newest() before and after it puts a manifest, and the save fails with the error of check_newest().
+/// all lower ones. A fenced run completes no checkpoint that a restore would take: it may still put data files, but its
+/// rank 0 calls check_newest() before and after it puts a manifest, and the save fails with the error of
+/// check_newest(). What it completes all the same, beyond the step from which the newest attempt resumed, is
+/// superseded.
 ///
 /// Where the store has no conditional create, a writer asks for an object right before it puts the object. Two writers
 /// that do so within one round trip both believe that they have created the object; the writer whose claim was
