@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/util/intrusive_ptr.h>
 #include <torch/nn/module.h>
 
 #include <cstdint>
@@ -15,6 +16,11 @@
 #include <trainyard/data.hpp>
 #include <trainyard/metrics.hpp>
 #include <trainyard/optimizer.hpp>
+
+namespace c10d {
+class CommHookInterface;
+class ProcessGroup;
+}  // namespace c10d
 
 namespace trainyard {
 
@@ -76,6 +82,19 @@ class Module : public torch::nn::Module {
   /// begins. A turn may use tensors that an earlier one has computed from the same batch, with their history. A
   /// parameter of no optimizer is not trained: it needs no gradient from then on.
   [[nodiscard]] virtual std::vector<NamedOptimizer> configure_named_optimizers(const OptimizerSpec& spec);
+
+  /// Makes the hook by which the gradients of a bucket are exchanged among the ranks of `process_group`, as
+  /// register_comm_hook() of PyTorch's DistributedDataParallel takes it: a class that derives from CppCommHookInterface
+  /// of <torch/csrc/distributed/c10d/comm.hpp>. Returns nullptr unless overridden: then the job's training.strategy
+  /// decides. Called once for each optimizer, on each of several ranks.
+  ///
+  /// The hook gets the sum of the backward passes of a step. Its future has the tensor that the optimizer takes in
+  /// their place, of the bucket's dtype, device and size; the mean over the ranks, for instance, is the hook's to
+  /// divide. All ranks call it for the same buckets in the same order. The buckets change once, after the first step,
+  /// and with `autotune` from time to time. Checkpoints do not have what the hook keeps. The job must name the strategy
+  /// ddp or ddp2, without gradientCompression.
+  [[nodiscard]] virtual std::shared_ptr<c10d::CommHookInterface> configure_comm_hook(
+      const c10::intrusive_ptr<c10d::ProcessGroup>& process_group);
 
   /// Makes the callbacks that follow the training: none unless overridden. Called once, after the optimizer was made.
   [[nodiscard]] virtual std::vector<std::shared_ptr<Callback>> configure_callbacks();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/try.hpp"
+#include "include/trainyard/options.hpp"
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::strategy {
@@ -122,8 +123,9 @@ Result<void> GradientBuckets::finish_exchange(const WaitForWork& wait) {
 
 void GradientBuckets::keep(const std::exception& error, const Bucket& bucket) {
   send_error_ = dist::message_of(error);
-  // The failure of this rank's own device or kernels is not the loss of a peer.
-  const bool is_own = !bucket.flat.is_cpu() && dist::failed_part(error) != dist::FailedPart::communication;
+  // The failure of this rank's own device, kernels or communication hook is not the loss of a peer.
+  const bool is_own = dynamic_cast<const InvalidJob*>(&error) != nullptr ||
+                      (!bucket.flat.is_cpu() && dist::failed_part(error) != dist::FailedPart::communication);
   if (is_own) own_failure_ = std::current_exception();
 }
 

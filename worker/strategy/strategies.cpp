@@ -16,6 +16,7 @@
 #include "worker/strategy/async_average.hpp"
 #include "worker/strategy/bucket_exchange.hpp"
 #include "worker/strategy/byte_grad.hpp"
+#include "worker/strategy/comm_hook.hpp"
 #include "worker/strategy/ddp.hpp"
 #include "worker/strategy/decentralized.hpp"
 #include "worker/strategy/pod_exchange.hpp"
@@ -171,11 +172,20 @@ std::unique_ptr<GradientSync> make_with_own_parameters(PerRankModelParts parts, 
       std::move(parts), spec.peer_selection == api::PeerSelection::all ? PeerSelection::all : PeerSelection::shift_one);
 }
 
+void check_takes_comm_hook(const api::StrategySpec& spec) {
+  const bool is_ddp = spec.name == api::StrategyName::ddp || spec.name == api::StrategyName::ddp2;
+  if (is_ddp && spec.gradient_compression == api::GradientCompression::none) return;
+  throw InvalidJob{
+      "training.strategy: the model has a communication hook of its own, which would take the place of what the job "
+      "asks for: name ddp or ddp2, without gradientCompression"};
+}
+
 }  // namespace
 
 std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedTensors buffers, dist::Group& group,
                                                  WaitForWork wait, WaitForWork follow, const api::StrategySpec& spec,
-                                                 ExchangeTimeline* timeline) {
+                                                 ExchangeTimeline* timeline,
+                                                 std::shared_ptr<c10d::CommHookInterface> comm_hook) {
   const bool is_adasum = spec.op == api::ReductionOp::adasum;
   if (group.world_size == 1) {
     return std::make_unique<SingleRank>(std::move(parameters), !has_own_parameters(spec),
@@ -195,6 +205,7 @@ std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedT
                     "ddp2, which is dp in each of several pods",
                     group.world_size)};
   }
+  if (comm_hook) check_takes_comm_hook(spec);
   if (has_own_parameters(spec)) {
     return make_with_own_parameters({.parameters = std::move(parameters),
                                      .buffers = std::move(buffers),
@@ -218,7 +229,9 @@ std::unique_ptr<GradientSync> make_gradient_sync(NamedTensors parameters, NamedT
                                      *group.communicator, std::move(wait), options);
   }
   DdpOptions options = ddp_options(spec, std::move(follow), timeline);
-  if (group.pods) {
+  if (comm_hook) {
+    options.exchange = [hook = std::move(comm_hook)](const std::vector<std::string>&) { return by_comm_hook(hook); };
+  } else if (group.pods) {
     options.exchange = [exchange = std::move(options.exchange), pods = *group.pods](std::vector<std::string> names) {
       return by_pod(exchange(std::move(names)), pods);
     };

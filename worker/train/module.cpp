@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <torch/types.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include <cstddef>
 #include <stdexcept>
@@ -37,6 +39,11 @@ std::unique_ptr<Optimizer> Module::configure_optimizers(const OptimizerSpec& spe
 
 std::vector<NamedOptimizer> Module::configure_named_optimizers(const OptimizerSpec& /*spec*/) {
   return {};
+}
+
+std::shared_ptr<c10d::CommHookInterface> Module::configure_comm_hook(
+    const c10::intrusive_ptr<c10d::ProcessGroup>& /*process_group*/) {
+  return nullptr;
 }
 
 std::vector<std::shared_ptr<Callback>> Module::configure_callbacks() {

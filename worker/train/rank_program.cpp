@@ -387,8 +387,10 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   if (!timeline) return end_rank(Stage::spec, timeline.error());
   run.timeline = std::move(*timeline);
   run.turns = open_turns(*run.module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
-    return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), run.group, wait, follow,
-                                        training.strategy, run.timeline ? &run.timeline->timeline() : nullptr);
+    return strategy::make_gradient_sync(
+        std::move(parameters), std::move(buffers), run.group, wait, follow, training.strategy,
+        run.timeline ? &run.timeline->timeline() : nullptr,
+        run.group.world_size > 1 ? run.module->configure_comm_hook(run.group.process_group) : nullptr);
   });
   run.replicas = TRY(make_replicas(opened, models, run, group, patience));
   run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <memory>
+#include <tuple>
 #include <utility>
 
 #include "include/trainyard/options.hpp"
+#include "tests/worker/fakes/mean_hook.hpp"
 #include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "worker/dist/group.hpp"
@@ -57,6 +60,40 @@ TEST(MakeGradientSync, RefusesStrategiesOfOneRankWhereSeveralWereStarted) {
       }
     });
   }
+}
+
+TEST(MakeGradientSync, RefusesAModelsCommunicationHookWhereTheJobAsksForAnotherExchange) {
+  const api::StrategySpec specs[] = {
+      {.name = api::StrategyName::horovod},
+      {.name = api::StrategyName::bagua},
+      {.name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::decentralized},
+      {.name = api::StrategyName::sharded},
+      {.gradient_compression = api::GradientCompression::fp16},
+  };
+  for (const api::StrategySpec& spec : specs) {
+    fakes::run_ranks(2, [&](fakes::RankThread& rank) {
+      auto group = group_of(rank);
+      const auto weight = torch::ones({3}, torch::requires_grad());
+      const auto hook = std::make_shared<fakes::MeanHook>(rank.process_group, torch::kFloat);
+      EXPECT_THROW(
+          std::ignore = make_gradient_sync({{"weight", weight}}, {}, group, fakes::plain_wait, {}, spec, nullptr, hook),
+          InvalidJob);
+    });
+  }
+}
+
+TEST(MakeGradientSync, TakesTheModelsCommunicationHook) {
+  fakes::run_ranks(2, [](fakes::RankThread& rank) {
+    auto group = group_of(rank);
+    const auto weight = torch::ones({3}, torch::requires_grad());
+    const auto hook = std::make_shared<fakes::MeanHook>(rank.process_group, torch::kHalf);
+    const auto sync =
+        make_gradient_sync({{"weight", weight}}, {}, group, fakes::plain_wait, {}, api::StrategySpec{}, nullptr, hook);
+    sync->begin_backward(true);
+    (weight.sum() * 1.0001).backward();
+    ASSERT_TRUE(sync->finish_gradients());
+    EXPECT_TRUE(torch::equal(weight.grad(), torch::ones({3}))) << "the hook has rounded it to 16 bits";
+  });
 }
 
 }  // namespace

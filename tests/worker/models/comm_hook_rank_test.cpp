@@ -1,0 +1,56 @@
+// A model with a communication hook of its own, trained by real launchers and ranks.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "tests/paths/paths.hpp"
+#include "tests/worker/launcher/launcher_process.hpp"
+
+namespace trainyard {
+namespace {
+
+using launcher::LauncherProcess;
+using launcher::TestGroup;
+using testing::HasSubstr;
+
+/// The exit code of the group, and the message of rank 0's launcher, of two ranks with `hook` and `strategy`.
+std::pair<int, std::string> train_with(const std::string& hook, const std::string& strategy = "{}") {
+  const std::string training =
+      fmt::format(R"({{"training": {{"model": {{"name": "hooked_model", "options": {{"hook": "{}"}}}}, "maxSteps": 3, )"
+                  R"("batchSize": 4, "data": {{"format": "synthetic", "samples": 24}}, "strategy": {}}}}})",
+                  hook, strategy);
+  const TestGroup group{
+      .world_size = 2,
+      .variables = {{"TRAINYARD_SPEC", training}, {"OMP_NUM_THREADS", "1"}, {"CUDA_VISIBLE_DEVICES", "-1"}},
+      .store_script = "exec " + paths::program("trainyard-store") + " \"$@\""};
+  const std::string program = "exec " + paths::build("tests/worker/models/hooked_model");
+  LauncherProcess zero{group, 0, program};
+  LauncherProcess one{group, 1, program};
+  constexpr int lost_peer = 90;  // The launcher whose rank heard of the other's end first.
+  const int code = zero.wait(), other = one.wait();
+  EXPECT_TRUE(code == other || code == lost_peer || other == lost_peer) << code << " " << other;
+  return {code == lost_peer ? other : code, zero.termination_message().value("message", "")};
+}
+
+TEST(CommHookOfAModel, DecidesWhatTheOptimizerTakes) {
+  EXPECT_EQ(train_with("zeros").first, 0);
+  const auto [code, message] = train_with("none");
+  EXPECT_NE(code, 0);
+  EXPECT_THAT(message, HasSubstr("the weight has changed"));
+}
+
+TEST(CommHookOfAModel, ThatDoesNotFitFailsTheJobOnAllRanks) {
+  const auto [code, message] = train_with("short");
+  EXPECT_EQ(code, 93);
+  EXPECT_THAT(message, HasSubstr("the communication hook's result for bucket 0 has 3 elements of double on cpu"));
+  const auto [refused, words] = train_with("zeros", R"({"gradientCompression": "fp16"})");
+  EXPECT_EQ(refused, 93);
+  EXPECT_THAT(words, HasSubstr("name ddp or ddp2, without gradientCompression"));
+}
+
+}  // namespace
+}  // namespace trainyard

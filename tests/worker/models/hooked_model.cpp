@@ -1,0 +1,54 @@
+// A training program whose model exchanges gradients by a communication hook of its own, for comm_hook_rank_test.
+#include <trainyard/trainyard.hpp>
+
+#include <torch/torch.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+/// Gives zeros of `dtype` in the gradients' place, once all ranks have called.
+class ZeroHook final : public c10d::CppCommHookInterface<ProcessGroup> {
+ public:
+  ZeroHook(const ProcessGroup& process_group, torch::ScalarType dtype)
+      : CppCommHookInterface{process_group}, dtype_{dtype} {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    std::vector<torch::Tensor> zeros{torch::zeros({bucket.getBuffer().numel()}, dtype_)};
+    return state_->allreduce(zeros)->getFuture();
+  }
+
+ private:
+  torch::ScalarType dtype_;
+};
+
+/// options.hook: "zeros"; "short" for zeros of another dtype; "none". Training fails once the weight has changed.
+class HookedModel final : public trainyard::Module {
+ public:
+  explicit HookedModel(const trainyard::Options& options)
+      : hook_{options.text("hook", "none")}, weight_{register_parameter("weight", torch::ones({3}))} {}
+
+  [[nodiscard]] trainyard::StepOutput training_step(const trainyard::Batch& /*batch*/,
+                                                    std::int64_t /*batch_index*/) override {
+    if (!torch::equal(weight_, torch::ones({3}))) throw std::runtime_error{"the weight has changed"};
+    return weight_.sum();
+  }
+  [[nodiscard]] std::shared_ptr<c10d::CommHookInterface> configure_comm_hook(const ProcessGroup& group) override {
+    if (hook_ == "none") return nullptr;
+    return std::make_shared<ZeroHook>(group, hook_ == "zeros" ? torch::kFloat : torch::kDouble);
+  }
+
+ private:
+  std::string hook_;
+  torch::Tensor weight_;
+};
+
+}  // namespace
+
+TRAINYARD_MAIN(HookedModel)
