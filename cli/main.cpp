@@ -87,6 +87,10 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
          "[those that the job asks for]")
       ->type_name("CHOICE")
       ->group(of_a_file);
+  run->add_flag(
+         "--auto-select-gpus", arguments.run.auto_select_gpus,
+         "Train only on GPUs on which no other process computes: as many as --devices says, or as the job asks for")
+      ->group(of_a_file);
   auto* nproc = run->add_option("--nproc,--nproc-per-node,--np", arguments.command.processes,
                                 "Start N ranks of COMMAND, as torchrun does. With -H or --hostfile: start N ranks of "
                                 "FILE [as many as the job asks for]. -np is the same")
@@ -323,8 +327,9 @@ int run(const CLI::App& app, Arguments& arguments) {
   const std::string& file = arguments.run.file;
   const bool has_hosts = arguments.run.hosts.are_given();
   if (!arguments.run.hosts.ssh_config.empty() && !has_hosts) return usage_error("--ssh-config needs -H or --hostfile");
-  if (has_hosts && arguments.run.devices)
-    return usage_error("--devices is for this machine: leave it out with -H and --hostfile");
+  if (has_hosts && (arguments.run.devices || arguments.run.auto_select_gpus)) {
+    return usage_error("--devices and --auto-select-gpus are for this machine: leave them out with -H and --hostfile");
+  }
   if (has_hosts && app.count("--nproc") > 0) arguments.run.rank_count = arguments.command.processes;
   arguments.command.hosts = arguments.run.hosts;
   const bool is_program = file.ends_with(".py") || file.ends_with(".sh");

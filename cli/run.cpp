@@ -102,6 +102,23 @@ Result<void> choose_devices(const local::DeviceChoice& choice, Machine& machine)
   return {};
 }
 
+/// Leaves `machine` the GPUs that no other process uses, as many of them as `choice` asks for.
+Result<void> choose_free_gpus(const std::optional<local::DeviceChoice>& choice, Machine& machine) {
+  std::vector<std::string>& gpus = *machine.kubelet.gpus;
+  if (!gpus.empty()) {
+    auto free = TRY(local::find_free_gpus(gpus));
+    const auto asked = choice && choice->kind == local::DeviceChoice::Kind::first ? choice->count : 1;
+    if (static_cast<std::int64_t>(free.size()) < asked) {
+      return fail(ErrorKind::unavailable,
+                  fmt::format("{} GPU{} asked for, and other processes use {} of the {} of this machine (nvidia-smi "
+                              "lists them)",
+                              asked, asked == 1 ? " is" : "s are", gpus.size() - free.size(), gpus.size()));
+    }
+    gpus = std::move(free);
+  }
+  return choice ? choose_devices(*choice, machine) : Result<void>{};
+}
+
 /// Lets the kubelet run rank i at seats[i].
 Result<void> use_seats(local::ProcessKubeletOptions& kubelet, std::vector<local::RankSeat> seats,
                        const std::string& ssh_config) {
@@ -317,9 +334,16 @@ int run_file(const RunOptions& options) {
     }
     devices = *choice;
   }
+  if (options.auto_select_gpus && devices && devices->kind == local::DeviceChoice::Kind::listed) {
+    std::fprintf(stderr, "error: --auto-select-gpus chooses the GPUs itself: let --devices say how many, or -1\n");
+    return exit_usage;
+  }
   auto machine = describe_machine(options);
   if (!machine) return report(machine.error());
-  if (devices) {
+  if (options.auto_select_gpus) {
+    if (const auto chosen = choose_free_gpus(devices, *machine); !chosen)
+      return report(fail("--auto-select-gpus", chosen.error()).value());
+  } else if (devices) {
     if (const auto chosen = choose_devices(*devices, *machine); !chosen)
       return report(fail("--devices", chosen.error()).value());
   }

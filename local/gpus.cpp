@@ -1,12 +1,16 @@
 #include "local/gpus.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <memory>
 
 #include "common/text.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::local {
 namespace {
@@ -109,6 +113,93 @@ std::vector<std::string> find_gpus(const std::optional<std::string>& visible_dev
     begin = end + 1;
   }
   return gpus;
+}
+
+namespace {
+
+/// NVIDIA's management library, of which every driver has one. It is looked for at run time: most machines have none.
+class Nvml {
+ public:
+  using Device = void*;
+
+  static Result<std::unique_ptr<Nvml>> open(const std::string& library) {
+    void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) return fail(ErrorKind::unavailable, fmt::format("loading {}: {}", library, ::dlerror()));
+    std::unique_ptr<Nvml> nvml{new Nvml{handle}};
+    for (const char* name :
+         {"nvmlInit_v2", "nvmlShutdown", "nvmlErrorString", "nvmlDeviceGetHandleByIndex_v2",
+          "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetUUID", "nvmlDeviceGetComputeRunningProcesses"}) {
+      if (::dlsym(handle, name) == nullptr)
+        return fail(ErrorKind::unavailable, fmt::format("{} has no function {}", library, name));
+    }
+    TRY(nvml->check(nvml->function<int()>("nvmlInit_v2")(), "nvmlInit_v2"));
+    nvml->is_initialised_ = true;
+    return nvml;
+  }
+  ~Nvml() {
+    if (is_initialised_) function<int()>("nvmlShutdown")();
+    ::dlclose(handle_);
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  Result<Device> device_of(const std::string& gpu) {
+    Device device = nullptr;
+    const auto index = parse_number<unsigned>(gpu);
+    const int code = index ? function<int(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2")(*index, &device)
+                           : function<int(const char*, Device*)>("nvmlDeviceGetHandleByUUID")(gpu.c_str(), &device);
+    if (code != success) return fail(ErrorKind::not_found, fmt::format("GPU {}: {}", gpu, text_of(code)));
+    return device;
+  }
+  Result<std::string> uuid_of(Device device) {
+    std::array<char, 96> text{};  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+    TRY(check(function<int(Device, char*, unsigned)>("nvmlDeviceGetUUID")(device, text.data(), text.size()),
+              "nvmlDeviceGetUUID"));
+    text.back() = '\0';
+    return std::string{text.data()};
+  }
+  Result<bool> is_used(Device device) {
+    // Without room for the list the call says only whether there is anything to list.
+    unsigned count = 0;
+    const int code =
+        function<int(Device, unsigned*, void*)>("nvmlDeviceGetComputeRunningProcesses")(device, &count, nullptr);
+    if (code == insufficient_size) return true;
+    TRY(check(code, "nvmlDeviceGetComputeRunningProcesses"));
+    return count > 0;
+  }
+
+ private:
+  static constexpr int success = 0;
+  static constexpr int insufficient_size = 7;
+
+  explicit Nvml(void* handle) : handle_{handle} {}
+
+  template <typename Signature>
+  [[nodiscard]] Signature* function(const char* name) const {
+    return reinterpret_cast<Signature*>(::dlsym(handle_, name));
+  }
+  [[nodiscard]] std::string text_of(int code) const { return function<const char*(int)>("nvmlErrorString")(code); }
+  [[nodiscard]] Result<void> check(int code, std::string_view call) const {
+    if (code == success) return {};
+    return fail(ErrorKind::unavailable, fmt::format("{}: {}", call, text_of(code)));
+  }
+
+  void* handle_;
+  bool is_initialised_ = false;
+};
+
+}  // namespace
+
+Result<std::vector<std::string>> find_free_gpus(const std::vector<std::string>& gpus, const std::string& library) {
+  const auto nvml = TRY(Nvml::open(library));
+  std::vector<std::string> free;
+  for (const std::string& gpu : gpus) {
+    Nvml::Device const device = TRY(nvml->device_of(gpu));
+    const bool is_used = TRY(nvml->is_used(device));
+    if (is_used) continue;
+    free.push_back(TRY(nvml->uuid_of(device)));
+  }
+  return free;
 }
 
 std::vector<std::string> without_taken(std::vector<std::string> gpus, const std::vector<std::string>& taken) {

@@ -32,6 +32,12 @@ struct DeviceChoice {
 [[nodiscard]] Result<std::vector<std::string>> choose_gpus(const DeviceChoice& choice,
                                                            const std::vector<std::string>& gpus);
 
+/// The UUIDs of those of `gpus` on which no process computes, by NVIDIA's management library. A GPU's number counts as
+/// nvidia-smi's. A process of another container may not be seen. Errors: unavailable where the library cannot be loaded
+/// or does not answer; not_found where it knows no such GPU.
+[[nodiscard]] Result<std::vector<std::string>> find_free_gpus(const std::vector<std::string>& gpus,
+                                                              const std::string& library = "libnvidia-ml.so.1");
+
 /// `gpus` without `taken`. Each name in `taken` removes one equal name: a name that occurs twice is two GPUs.
 [[nodiscard]] std::vector<std::string> without_taken(std::vector<std::string> gpus,
                                                      const std::vector<std::string>& taken);

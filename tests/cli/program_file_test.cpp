@@ -55,7 +55,7 @@ spec:
   template: {spec: {containers: [{name: worker, image: none, command: [sh, -c, "echo rank $RANK of $WORLD_SIZE"]}]}}
 )");
   const std::string runs = folder_.file("runs").string();
-  const Outcome outcome = run({"run", file, "--dir", runs, "--devices", "3"});
+  const Outcome outcome = run({"run", file, "--dir", runs, "--devices", "3", "--auto-select-gpus"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out,
               HasSubstr("--devices: 3 ranks, on the CPU, in place of spec.replicas 2 and spec.gpusPerPod 0.\n"));
@@ -79,8 +79,12 @@ TEST_F(ProgramTest, RunRefusesDevicesThatAreNotThere) {
     EXPECT_EQ(outcome.exit_code, 1) << devices;
     EXPECT_THAT(outcome.err, StartsWith(sentence)) << devices;
   }
-  EXPECT_THAT(run({"run", file, "--devices", "2", "-H", "localhost:2"}).err,
-              HasSubstr("--devices is for this machine"));
+  for (const char* option : {"--devices=2", "--auto-select-gpus"}) {
+    EXPECT_THAT(run({"run", file, option, "-H", "localhost:2"}).err,
+                HasSubstr("--devices and --auto-select-gpus are for this machine"));
+  }
+  EXPECT_THAT(run({"run", file, "--devices=1,3", "--auto-select-gpus"}).err,
+              HasSubstr("--auto-select-gpus chooses the GPUs itself"));
   EXPECT_THAT(run({"run", "--devices", "2", "--", "true"}).err, HasSubstr("--devices is for a FILE"));
 }
 

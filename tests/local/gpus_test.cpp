@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "tests/fakes/temporary_folder.hpp"
+#include "tests/paths/paths.hpp"
 
 namespace trainyard::local {
 namespace {
@@ -115,6 +117,40 @@ TEST(WithoutTaken, CountsANameThatIsThereTwiceAsTwoGpus) {
   EXPECT_EQ(without_taken({"0", "0", "1"}, {"0"}), (Gpus{"0", "1"}));
   EXPECT_EQ(without_taken({"0", "0"}, {"0", "0"}), Gpus{});
   EXPECT_EQ(without_taken({"0", "1"}, {}), (Gpus{"0", "1"}));
+}
+
+class FindFreeGpus : public testing::Test {
+ protected:
+  void TearDown() override { ::unsetenv("FAKE_NVML"); }
+  static Result<Gpus> of(const char* machine, const Gpus& gpus) {
+    ::setenv("FAKE_NVML", machine, 1);
+    return find_free_gpus(gpus, paths::build("tests/local/libfake_nvml.so"));
+  }
+};
+
+TEST_F(FindFreeGpus, LeavesOutThoseOnWhichAProcessComputes) {
+  const char* const machine = "GPU-a:0 GPU-b:1 GPU-c:0 GPU-d:7";
+  EXPECT_EQ(*of(machine, {"0", "1", "2", "3"}), (Gpus{"GPU-a", "GPU-c"}));
+  EXPECT_EQ(*of(machine, {"3", "2"}), Gpus{"GPU-c"});
+  EXPECT_EQ(*of(machine, {"GPU-c", "GPU-b"}), Gpus{"GPU-c"}) << "by their UUIDs, as in CUDA_VISIBLE_DEVICES";
+  EXPECT_EQ(*of(machine, {}), Gpus{});
+}
+
+TEST_F(FindFreeGpus, SaysWhatTheDriverAnswers) {
+  const auto unknown = of("GPU-a:0", {"GPU-x"});
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().kind, ErrorKind::not_found);
+  EXPECT_EQ(unknown.error().message, "GPU GPU-x: Not Found");
+  const auto broken = of("broken", {"0"});
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(broken.error().message, "nvmlInit_v2: Driver Not Loaded");
+  const auto absent = find_free_gpus({"0"}, "libno-such-nvml.so.1");
+  ASSERT_FALSE(absent);
+  EXPECT_THAT(absent.error().message, testing::StartsWith("loading libno-such-nvml.so.1: "));
+  const auto other = find_free_gpus({"0"}, "libc.so.6");
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().message, "libc.so.6 has no function nvmlInit_v2");
 }
 
 }  // namespace
