@@ -68,8 +68,8 @@ std::vector<std::uint32_t> checksums_of(storage::Pieces pieces) {
   return checksums;
 }
 
-Result<Receipt> put_data(storage::Store& store, const Manifest& plan, std::int64_t rank, std::span<const Slice> slices,
-                         std::span<const HostEntry> entries) {
+Result<Receipt> put_data(storage::Store& store, const Manifest& manifest, std::int64_t rank,
+                         std::span<const Slice> slices, std::span<const HostEntry> entries) {
   Receipt receipt{.rank = rank, .bytes = 0, .crc32c = 0, .chunks = {}};
   std::vector<SafetensorsTensor> tensors;
   std::vector<std::span<const std::byte>> pieces = {{}};  // The first piece becomes the header.
@@ -89,11 +89,11 @@ Result<Receipt> put_data(storage::Store& store, const Manifest& plan, std::int64
                               .crc32c = 0});
   }
   const std::string header = safetensors_header(
-      tensors, {{"format", "pt"}, {"step", std::to_string(plan.id.step)}, {"rank", std::to_string(rank)}});
+      tensors, {{"format", "pt"}, {"step", std::to_string(manifest.id.step)}, {"rank", std::to_string(rank)}});
   pieces.front() = std::as_bytes(std::span{header});
   // Only the manifest needs the checksums, so they are computed while the store writes, if a thread can be started.
   auto checksums = std::async([&] { return checksums_of(std::span{pieces}.subspan(1)); });
-  const auto put = store.put(data_key(plan, rank), pieces);
+  const auto put = store.put(data_key(manifest, rank), pieces);
   const std::vector<std::uint32_t> chunk_checksums = checksums.get();
   TRY(put);
 
@@ -164,15 +164,15 @@ std::vector<Slice> cut(const Slice& slice, const EntryInfo& info, std::uint64_t 
   return pieces;
 }
 
-Result<Receipt> write_share(storage::Store& store, const Manifest& plan, std::int64_t rank, std::int64_t world_size,
+Result<Receipt> write_share(storage::Store& store, const Manifest& manifest, std::int64_t rank, std::int64_t world_size,
                             std::span<const HostEntry> entries, std::uint64_t chunk_bytes_max) {
-  return put_data(store, plan, rank, file_order(rank, world_size, entries, chunk_bytes_max), entries);
+  return put_data(store, manifest, rank, file_order(rank, world_size, entries, chunk_bytes_max), entries);
 }
 
-Result<Receipt> write_all(storage::Store& store, const Manifest& plan, std::int64_t rank,
+Result<Receipt> write_all(storage::Store& store, const Manifest& manifest, std::int64_t rank,
                           std::span<const HostEntry> entries) {
   // The share of a group of one rank is everything.
-  return put_data(store, plan, rank, file_order(0, 1, entries, shard_chunk_bytes_max), entries);
+  return put_data(store, manifest, rank, file_order(0, 1, entries, shard_chunk_bytes_max), entries);
 }
 
 }  // namespace trainyard::checkpoint

@@ -46,15 +46,15 @@ struct Slice {
 inline constexpr std::uint64_t shard_chunk_bytes_max = std::uint64_t{32} << 20;
 
 /// Puts `rank`'s share of `entries` as one safetensors file, straight from the entries' memory. Returns the file's
-/// receipt. `entries` are all entries of the state, in one order on every rank; `plan` is the manifest without
-/// receipts. Sharded rows are cut into chunks of at most `chunk_bytes_max`, except that a larger row stays whole. Safe
-/// to repeat.
-[[nodiscard]] Result<Receipt> write_share(storage::Store& store, const Manifest& plan, std::int64_t rank,
+/// receipt. `entries` are all entries of the state, in one order on every rank; `manifest` has no receipts yet. Sharded
+/// rows are cut into chunks of at most `chunk_bytes_max`, except that a larger row stays whole. Safe to repeat.
+[[nodiscard]] Result<Receipt> write_share(storage::Store& store, const Manifest& manifest, std::int64_t rank,
                                           std::int64_t world_size, std::span<const HostEntry> entries,
                                           std::uint64_t chunk_bytes_max = shard_chunk_bytes_max);
 
-/// Puts all bytes of `entries` as `rank`'s data file of `plan`. Every byte must be in memory. Safe to repeat.
-[[nodiscard]] Result<Receipt> write_all(storage::Store& store, const Manifest& plan, std::int64_t rank,
+/// Puts all bytes of `entries` as `rank`'s data file of the checkpoint `manifest`. Every byte must be in memory. Safe
+/// to repeat.
+[[nodiscard]] Result<Receipt> write_all(storage::Store& store, const Manifest& manifest, std::int64_t rank,
                                         std::span<const HostEntry> entries);
 
 }  // namespace trainyard::checkpoint

@@ -216,10 +216,10 @@ void LocalTier::remove_superseded(std::int64_t generation, const std::optional<C
   if (!removed) warn_not_removed(removed.error());
 }
 
-Result<std::string> LocalTier::save(const Manifest& plan, std::span<const HostEntry> entries) const {
+Result<std::string> LocalTier::save(const Manifest& manifest, std::span<const HostEntry> entries) const {
   auto own = TRY(gather_own(*communicator_, entries));
   Result<void> written;
-  if (is_keeper()) written = write(plan, entries, own);
+  if (is_keeper()) written = write(manifest, entries, own);
   const auto all = TRY(gather_all(*communicator_, json(written ? "" : written.error().message)));
   std::string failures;
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -59,10 +59,10 @@ class LocalTier {
   /// logged.
   void remove_superseded(std::int64_t generation, const std::optional<CheckpointId>& resumed_from) const;
 
-  /// Collective: writes the checkpoint of `plan`, a manifest without receipts, to every node, and removes older copies.
-  /// `entries`: this rank's; a keeper's hold all replicated bytes. Returns the first failure of a node, with the rank
-  /// of its keeper; empty if every node has its copy.
-  [[nodiscard]] Result<std::string> save(const Manifest& plan, std::span<const HostEntry> entries) const;
+  /// Collective: writes the checkpoint of `manifest`, which has no receipts yet, to every node, and removes older
+  /// copies. `entries`: this rank's; a keeper's hold all replicated bytes. Returns the first failure of a node, with
+  /// the rank of its keeper; empty if every node has its copy.
+  [[nodiscard]] Result<std::string> save(const Manifest& manifest, std::span<const HostEntry> entries) const;
 
   [[nodiscard]] std::string uri_of(const CheckpointId& id) const;
 

@@ -50,10 +50,11 @@ std::vector<Rows> read_shards(const nlohmann::json& list) {
 }
 
 // If the ranks disagreed about what is saved, the checkpoint would be useless.
-Result<void> agree_on_plan(const RunContext& context, const Manifest& plan, std::span<const HostEntry> entries) {
-  Manifest comparable = plan;
+Result<void> agree_on_manifest(const RunContext& context, const Manifest& manifest,
+                               std::span<const HostEntry> entries) {
+  Manifest comparable = manifest;
   comparable.time = {};
-  const nlohmann::json same = {{"step", plan.id.step}, {"digest", storage::crc32c(to_text(comparable))}};
+  const nlohmann::json same = {{"step", manifest.id.step}, {"digest", storage::crc32c(to_text(comparable))}};
   const Result<nlohmann::json> mine = nlohmann::json{{"same", same}, {"shards", shards_json(shards_of(entries))}};
   const auto all = TRY(gather_all(context.communicator, mine));
   std::vector<std::vector<Rows>> shards;
@@ -65,18 +66,18 @@ Result<void> agree_on_plan(const RunContext& context, const Manifest& plan, std:
     }
     shards.push_back(read_shards(all[rank].at("shards")));
   }
-  return check_shards(plan.entries, shards);
+  return check_shards(manifest.entries, shards);
 }
 
-Result<void> agree_on_state(const RunContext& context, const Manifest& plan, std::span<const HostEntry> entries) {
+Result<void> agree_on_state(const RunContext& context, const Manifest& manifest, std::span<const HostEntry> entries) {
   return agree(context.communicator, check_own(entries)).and_then([&] {
-    return agree_on_plan(context, plan, entries);
+    return agree_on_manifest(context, manifest, entries);
   });
 }
 
-Result<std::vector<Receipt>> write_together(const RunContext& context, const Manifest& plan,
+Result<std::vector<Receipt>> write_together(const RunContext& context, const Manifest& manifest,
                                             std::span<const HostEntry> entries) {
-  const auto mine = write_share(context.store, plan, context.communicator.rank(), context.communicator.world_size(),
+  const auto mine = write_share(context.store, manifest, context.communicator.rank(), context.communicator.world_size(),
                                 entries, context.chunk_bytes_max)
                         .map([](const Receipt& receipt) { return to_json(receipt); });
   const auto all = TRY(gather_all(context.communicator, mine));
@@ -105,7 +106,7 @@ Result<std::optional<Restored>> Run::restore(std::span<const HostEntry> entries)
 
 Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
                         bool is_final) {
-  Manifest manifest = plan_of(entries, values, step, is_final);
+  Manifest manifest = manifest_without_receipts(entries, values, step, is_final);
   TRY(agree_on_state(context_, manifest, entries));
   if (last_saved_ && last_saved_->id == manifest.id) {
     manifest.receipts = last_saved_->receipts;
@@ -124,13 +125,13 @@ Result<Saved> Run::save(std::span<const HostEntry> entries, const nlohmann::json
 
 Result<std::string> Run::save_copies(std::span<const HostEntry> entries, const nlohmann::json& values,
                                      std::int64_t step) {
-  const Manifest plan = plan_of(entries, values, step, /*is_final=*/false);
-  TRY(agree_on_state(context_, plan, entries));
-  return context_.local->save(plan, entries);
+  const Manifest manifest = manifest_without_receipts(entries, values, step, /*is_final=*/false);
+  TRY(agree_on_state(context_, manifest, entries));
+  return context_.local->save(manifest, entries);
 }
 
-Manifest Run::plan_of(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
-                      bool is_final) {
+Manifest Run::manifest_without_receipts(std::span<const HostEntry> entries, const nlohmann::json& values,
+                                        std::int64_t step, bool is_final) {
   check(resumption_.has_value(), "restore() has succeeded before save()");
   const std::string nonce = fmt::format("{}-{}", resumption_->claim.nonce, ++commit_count_);
   return {.id = {.step = step, .generation = resumption_->claim.generation},

@@ -60,9 +60,9 @@ class Run {
   [[nodiscard]] Result<void> end();
 
  private:
-  /// The manifest without receipts.
-  [[nodiscard]] Manifest plan_of(std::span<const HostEntry> entries, const nlohmann::json& values, std::int64_t step,
-                                 bool is_final);
+  /// The manifest of the checkpoint of `step`, to which the receipts are still to be added.
+  [[nodiscard]] Manifest manifest_without_receipts(std::span<const HostEntry> entries, const nlohmann::json& values,
+                                                   std::int64_t step, bool is_final);
   [[nodiscard]] Result<void> record(const CheckpointId& id);
   [[nodiscard]] Result<void> commit(Manifest& manifest);
 
