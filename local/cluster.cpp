@@ -32,7 +32,8 @@ manager::ControllerOptions controller_options(LoopbackPorts& ports, const Cluste
   controller.poller = options.poller;
   controller.reconciler.traits.address_of = [&ports, seats = options.kubelet.seats](const manifest::PodPlace& place) {
     manifest::PodAddress address = ports.address_of(place);
-    if (const auto rank = static_cast<std::size_t>(place.rank); rank < seats.size()) address.host = seats[rank].address;
+    if (const auto index = static_cast<std::size_t>(place.pod_index); index < seats.size())
+      address.host = seats[index].address;
     return address;
   };
   // Never pulled: ProcessKubelet runs the worker program instead.

@@ -12,7 +12,7 @@ std::optional<std::string> url_of(const ClusterTraits& traits, const api::Traini
                                   std::string_view path) {
   const auto numbers = pod_numbers(job, pod.metadata.name);
   if (pod.pod_ip.empty() || !numbers) return std::nullopt;
-  const PodPlace place = place_of(job, numbers->attempt, numbers->rank);
+  const PodPlace place = place_of(job, numbers->attempt, numbers->pod_index);
   const bool is_ipv6 = pod.pod_ip.find(':') != std::string::npos;
   return fmt::format(fmt::runtime(is_ipv6 ? "http://[{}]:{}{}" : "http://{}:{}{}"), pod.pod_ip,
                      traits.address_of(place).status_port, path);

@@ -16,7 +16,7 @@ struct PodPlace {
   std::string service;
   std::string pod;
   std::int64_t attempt = 0;
-  std::int64_t rank = 0;  ///< The pod's index in the group.
+  std::int64_t pod_index = 0;  ///< In the group.
   bool operator==(const PodPlace&) const = default;
 };
 

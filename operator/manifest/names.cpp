@@ -26,20 +26,20 @@ std::string service_name(const api::TrainingJob& job) {
   return owned_name(job);
 }
 
-std::string pod_name(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank) {
-  return fmt::format("{}-{}-{}", owned_name(job), attempt, rank);
+std::string pod_name(const api::TrainingJob& job, std::int64_t attempt, std::int64_t pod_index) {
+  return fmt::format("{}-{}-{}", owned_name(job), attempt, pod_index);
 }
 
 std::string clean_up_pod_name(const api::TrainingJob& job) {
   return fmt::format("{}-cleanup", owned_name(job));
 }
 
-PodPlace place_of(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank) {
+PodPlace place_of(const api::TrainingJob& job, std::int64_t attempt, std::int64_t pod_index) {
   return {.name_space = job.metadata.name_space,
           .service = service_name(job),
-          .pod = pod_name(job, attempt, rank),
+          .pod = pod_name(job, attempt, pod_index),
           .attempt = attempt,
-          .rank = rank};
+          .pod_index = pod_index};
 }
 
 std::string job_selector(const api::TrainingJob& job) {
@@ -53,9 +53,9 @@ std::optional<PodNumbers> pod_numbers(const api::TrainingJob& job, std::string_v
   const auto hyphen = name.find('-');
   if (hyphen == std::string_view::npos) return std::nullopt;
   const auto attempt = parse_plain_number(name.substr(0, hyphen));
-  const auto rank = parse_plain_number(name.substr(hyphen + 1));
-  if (!attempt || *attempt < 1 || !rank) return std::nullopt;
-  return PodNumbers{.attempt = *attempt, .rank = *rank};
+  const auto pod_index = parse_plain_number(name.substr(hyphen + 1));
+  if (!attempt || *attempt < 1 || !pod_index) return std::nullopt;
+  return PodNumbers{.attempt = *attempt, .pod_index = *pod_index};
 }
 
 std::int64_t attempt_of(const api::TrainingJob& job, const resource::Pod& pod) {
@@ -63,9 +63,9 @@ std::int64_t attempt_of(const api::TrainingJob& job, const resource::Pod& pod) {
   return numbers ? numbers->attempt : -1;
 }
 
-std::int64_t rank_of(const api::TrainingJob& job, const resource::Pod& pod) {
+std::int64_t pod_index_of(const api::TrainingJob& job, const resource::Pod& pod) {
   const auto numbers = pod_numbers(job, pod.metadata.name);
-  return numbers ? numbers->rank : -1;
+  return numbers ? numbers->pod_index : -1;
 }
 
 api::OwnerReference owner_reference(const api::TrainingJob& job) {

@@ -15,27 +15,27 @@ namespace trainyard::manifest {
 /// another UID, so its names differ from its predecessor's.
 [[nodiscard]] std::string owned_name(const api::TrainingJob& job);
 [[nodiscard]] std::string service_name(const api::TrainingJob& job);
-/// `<job>-<uid4>-<attempt>-<rank>`.
-[[nodiscard]] std::string pod_name(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank);
+/// `<job>-<uid4>-<attempt>-<pod index>`.
+[[nodiscard]] std::string pod_name(const api::TrainingJob& job, std::int64_t attempt, std::int64_t pod_index);
 /// `<job>-<uid4>-cleanup`: the pod that removes a deleted job's checkpoints, which is in no attempt.
 [[nodiscard]] std::string clean_up_pod_name(const api::TrainingJob& job);
-[[nodiscard]] PodPlace place_of(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank);
+[[nodiscard]] PodPlace place_of(const api::TrainingJob& job, std::int64_t attempt, std::int64_t pod_index);
 
 [[nodiscard]] std::string job_selector(const api::TrainingJob& job);
 
 struct PodNumbers {
-  std::int64_t attempt = 0;  ///< From 1.
-  std::int64_t rank = 0;
+  std::int64_t attempt = 0;    ///< From 1.
+  std::int64_t pod_index = 0;  ///< In the group, from 0.
   bool operator==(const PodNumbers&) const = default;
 };
 
-/// The attempt and the rank for which `pod_name` returns exactly `name`; empty if there are none.
+/// The attempt and the pod's index for which `pod_name` returns exactly `name`; empty if there are none.
 [[nodiscard]] std::optional<PodNumbers> pod_numbers(const api::TrainingJob& job, std::string_view name);
 
-/// The attempt or rank in the name of a pod of `job`; -1, which equals no attempt and no rank, if the name is not one
-/// of the job's. Reads the name and not the labels, because users can edit labels.
+/// The attempt or the pod's index in the name of a pod of `job`; -1, which equals no attempt and no index, if the name
+/// is not one of the job's. Reads the name and not the labels, because users can edit labels.
 [[nodiscard]] std::int64_t attempt_of(const api::TrainingJob& job, const resource::Pod& pod);
-[[nodiscard]] std::int64_t rank_of(const api::TrainingJob& job, const resource::Pod& pod);
+[[nodiscard]] std::int64_t pod_index_of(const api::TrainingJob& job, const resource::Pod& pod);
 
 /// The owner reference that makes the job the controller of an object.
 [[nodiscard]] api::OwnerReference owner_reference(const api::TrainingJob& job);

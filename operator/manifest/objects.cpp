@@ -21,19 +21,19 @@ namespace {
 
 using nlohmann::json;
 
-json build_metadata(const api::TrainingJob& job, std::int64_t rank) {
-  json metadata = worker_metadata(job, pod_name(job, job.status.attempt, rank));
+json build_metadata(const api::TrainingJob& job, std::int64_t pod_index) {
+  json metadata = worker_metadata(job, pod_name(job, job.status.attempt, pod_index));
   metadata["labels"][std::string{contract::label_attempt}] = std::to_string(job.status.attempt);
-  metadata["labels"][std::string{contract::label_rank}] = std::to_string(rank);
+  metadata["labels"][std::string{contract::label_rank}] = std::to_string(pod_index);
   metadata["annotations"][std::string{spec_hash_annotation}] = spec_hash(job.spec);
   return metadata;
 }
 
-Environment environment_of(const api::TrainingJob& job, std::int64_t rank, const ClusterTraits& traits,
+Environment environment_of(const api::TrainingJob& job, std::int64_t pod_index, const ClusterTraits& traits,
                            const Settings& settings) {
-  Environment ours = pod_environment(job, job.status.replicas.desired, rank, grace_seconds(job.spec), traits);
+  Environment ours = pod_environment(job, job.status.replicas.desired, pod_index, grace_seconds(job.spec), traits);
   if (takes_requests(job.spec) && !settings.request_key.empty()) {
-    ours.emplace_back(contract::env_request_token, request_token(settings.request_key, job, rank));
+    ours.emplace_back(contract::env_request_token, request_token(settings.request_key, job, pod_index));
   }
   return ours;
 }
@@ -96,11 +96,12 @@ json build_container(const api::TrainingJob& job, const Settings& settings, json
 
 }  // namespace
 
-json build_pod(const api::TrainingJob& job, std::int64_t rank, const ClusterTraits& traits, const Settings& settings) {
+json build_pod(const api::TrainingJob& job, std::int64_t pod_index, const ClusterTraits& traits,
+               const Settings& settings) {
   const api::TrainingJobSpec& spec = job.spec;
   json pod_spec = spec.pod_template.value("spec", json::object());
   json& worker = choose_worker(pod_spec);
-  complete_worker(worker, spec, job.status.worker_image, environment_of(job, rank, traits, settings));
+  complete_worker(worker, spec, job.status.worker_image, environment_of(job, pod_index, traits, settings));
   // A rank that lacks a GPU names its node in its message.
   if (spec.gpus_per_pod > 0 || (spec.checkpoint && spec.checkpoint->local)) add_node_name(worker);
   add_cpu_request(worker);
@@ -110,11 +111,13 @@ json build_pod(const api::TrainingJob& job, std::int64_t rank, const ClusterTrai
     add_data_claim(pod_spec, worker, spec.training->data.volume_claim);
   }
   add_credentials(pod_spec, worker, spec);
-  pod_spec["hostname"] = pod_name(job, job.status.attempt, rank);
+  pod_spec["hostname"] = pod_name(job, job.status.attempt, pod_index);
   pod_spec["subdomain"] = service_name(job);
   complete_pod(pod_spec, job, settings);
-  return {
-      {"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", build_metadata(job, rank)}, {"spec", std::move(pod_spec)}};
+  return {{"apiVersion", "v1"},
+          {"kind", "Pod"},
+          {"metadata", build_metadata(job, pod_index)},
+          {"spec", std::move(pod_spec)}};
 }
 
 json build_clean_up_pod(const api::TrainingJob& job, const Settings& settings) {

@@ -10,9 +10,9 @@
 
 namespace trainyard::manifest {
 
-/// The pod of `rank` in the current attempt of `job`: the template, completed with what a member of the group needs.
-/// The template must be without fault (containers.hpp).
-[[nodiscard]] nlohmann::json build_pod(const api::TrainingJob& job, std::int64_t rank, const ClusterTraits& traits,
+/// The pod of `pod_index` in the current attempt of `job`: the template, completed with what a member of the group
+/// needs. The template must be without fault (containers.hpp).
+[[nodiscard]] nlohmann::json build_pod(const api::TrainingJob& job, std::int64_t pod_index, const ClusterTraits& traits,
                                        const Settings& settings);
 
 /// The pod that removes the job's checkpoints once none of its ranks runs. It has what rank 0's pod needs to reach the

@@ -36,14 +36,14 @@ nlohmann::json worker_checkpoint(const api::CheckpointSpec& spec) {
   return parts;
 }
 
-Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
+Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t pod_index,
                             std::int64_t grace_seconds, const ClusterTraits& traits) {
   const std::int64_t attempt = job.status.attempt;
   const std::int64_t local_world_size = ranks_per_pod(job.spec);
   // MASTER_ADDR is the full name of rank 0's pod in this attempt. A name that attempts share would also resolve to a
   // pod that is still terminating.
   const PodAddress master = traits.address_of(place_of(job, attempt, 0));
-  const PodAddress own = traits.address_of(place_of(job, attempt, rank));
+  const PodAddress own = traits.address_of(place_of(job, attempt, pod_index));
 
   Environment environment;
   const auto add = [&](std::string_view name, auto&& value) {
@@ -53,15 +53,15 @@ Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, 
   add(contract::env_master_port, master.master_port);
   add(contract::env_world_size, replicas * local_world_size);
   add(contract::env_local_world_size, local_world_size);
-  add(contract::env_node_rank, rank);
-  add(contract::env_group_rank, rank);
+  add(contract::env_node_rank, pod_index);
+  add(contract::env_group_rank, pod_index);
   add(contract::env_group_world_size, replicas);
   add(contract::env_role_name, contract::default_role);
   add(contract::env_role_world_size, replicas * local_world_size);
   if (local_world_size == 1) {
-    add(contract::env_rank, rank);
+    add(contract::env_rank, pod_index);
     add(contract::env_local_rank, 0);
-    add(contract::env_role_rank, rank);
+    add(contract::env_role_rank, pod_index);
   }
   add(contract::env_elastic_run_id, job.metadata.uid);
   add(contract::env_elastic_restart_count, attempt - 1);
@@ -69,7 +69,7 @@ Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, 
   add(contract::env_elastic_use_agent_store, contract::torch_false);
   add(contract::env_pet_nnodes, replicas);
   add(contract::env_pet_nproc_per_node, local_world_size);
-  add(contract::env_pet_node_rank, rank);
+  add(contract::env_pet_node_rank, pod_index);
   add(contract::env_pet_master_addr, master.host);
   add(contract::env_pet_master_port, master.master_port);
   add(contract::env_pet_rdzv_id, job.metadata.uid);

@@ -16,7 +16,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 /// spec.checkpoint without the fields that only the operator reads. An edit of those fields reaches no pod.
 [[nodiscard]] nlohmann::json worker_checkpoint(const api::CheckpointSpec& spec);
 
-/// The variables by which the pod of `rank` joins its group: torch.distributed's, torchrun's and ours
+/// The variables by which the pod of `pod_index` joins its group: torch.distributed's, torchrun's and ours
 /// (api/contract.hpp). `replicas` is the number of pods in this attempt. `grace_seconds` is the pod's termination grace
 /// period. To these, build_pod() (objects.hpp) adds the request token, the node's name, the CPU request and the
 /// variables of the credentials' Secret; complete_worker() (worker_pod.hpp) adds the template's own variables and,
@@ -28,7 +28,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 /// folder), rank_message.hpp (the link's descriptor) and processors.hpp (the number of threads).
 /// Rank 3 of four pods of one rank has RANK, NODE_RANK, GROUP_RANK and ROLE_RANK 3, LOCAL_RANK 0 and WORLD_SIZE 4.
 /// MASTER_ADDR is the full name of rank 0's pod in this attempt. docs/design-worker.md has all of it as a table.
-[[nodiscard]] Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t rank,
+[[nodiscard]] Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t pod_index,
                                           std::int64_t grace_seconds, const ClusterTraits& traits);
 
 }  // namespace trainyard::manifest

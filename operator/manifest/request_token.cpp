@@ -21,9 +21,9 @@ std::string make_request_key() {
   return {bytes.begin(), bytes.end()};
 }
 
-std::string request_token(std::string_view key, const api::TrainingJob& job, std::int64_t rank) {
+std::string request_token(std::string_view key, const api::TrainingJob& job, std::int64_t pod_index) {
   constexpr std::size_t token_bytes = 16;
-  const std::string text = fmt::format("{}/{}/{}", job.metadata.uid, job.status.attempt, rank);
+  const std::string text = fmt::format("{}/{}/{}", job.metadata.uid, job.status.attempt, pod_index);
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int digest_bytes = 0;
   const auto* done =

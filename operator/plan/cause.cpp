@@ -144,12 +144,12 @@ bool decides_now(const Suspect& suspect, Time now) {
   return !suspect.waits_until || *suspect.waits_until <= now;
 }
 
-/// Compares suspects. If both are equally good witnesses, the one that ended first is better, then the lower rank. A
-/// suspect without an end time comes last.
+/// Compares suspects. If both are equally good witnesses, the one that ended first is better, then the lower pod index.
+/// A suspect without an end time comes last.
 bool is_better(const Suspect& left, const Suspect& right) {
   const auto key = [](const Suspect& suspect) {
     const auto at = suspect.member->ending ? suspect.member->ending->at : std::nullopt;
-    return std::tuple{suspect.witness, at.value_or(Time::max()), suspect.member->rank};
+    return std::tuple{suspect.witness, at.value_or(Time::max()), suspect.member->pod_index};
   };
   return key(left) < key(right);
 }
@@ -174,7 +174,7 @@ AttemptEnd end_by(const Suspect& culprit) {
   const Member& member = *culprit.member;
   AttemptEnd end{.cause = culprit.cause,
                  .is_final = culprit.witness == Witness::final_word,
-                 .rank = member.rank,
+                 .pod_index = member.pod_index,
                  .message = culprit.message};
   if (member.pod != nullptr) {
     end.pod = member.pod->metadata.name;
@@ -187,10 +187,10 @@ AttemptEnd end_by(const Suspect& culprit) {
 /// Blames the peer that `witness` lost, if it names one. Used when all reports are of lost peers.
 void blame_named_peer(const Suspect& witness, const std::vector<Member>& members, AttemptEnd& end) {
   const auto& named = witness.member->ending->culprit;
-  end.message = fmt::format("pod {} lost a peer: {}", witness.member->rank, witness.message);
+  end.message = fmt::format("pod {} lost a peer: {}", witness.member->pod_index, witness.message);
   if (!named || *named < 0 || *named >= static_cast<std::int64_t>(members.size())) return;
   const Member& member = members[static_cast<std::size_t>(*named)];
-  end.rank = member.rank;
+  end.pod_index = member.pod_index;
   end.exit_code = member.ending ? member.ending->exit_code : std::nullopt;
   end.pod = member.pod != nullptr ? member.pod->metadata.name : std::string{};
   end.node = member.pod != nullptr ? member.pod->node_name : std::string{};
@@ -214,7 +214,7 @@ Judgement judge_members(const Observed& observed, const std::vector<Member>& mem
   for (const Member& member : members) {
     if (auto suspect = accuse(observed, member, now)) suspects.push_back(std::move(*suspect));
     if (member.state == MemberState::missing && observed.job.status.is_formed) {
-      judgement.absent_pods.push_back(manifest::pod_name(observed.job, observed.job.status.attempt, member.rank));
+      judgement.absent_pods.push_back(manifest::pod_name(observed.job, observed.job.status.attempt, member.pod_index));
     }
   }
   if (suspects.empty()) return judgement;

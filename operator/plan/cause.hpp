@@ -14,9 +14,9 @@ namespace trainyard::plan {
 /// How an attempt ended, and what its end is charged to.
 struct AttemptEnd {
   api::Cause cause = api::Cause::application;
-  bool is_final = false;             ///< A restart cannot help: exit code 93.
-  bool is_charged = true;            ///< The budget of spec.restart for `cause` pays for the restart (restart.hpp).
-  std::optional<std::int64_t> rank;  ///< The culprit: index of its pod in the group.
+  bool is_final = false;   ///< A restart cannot help: exit code 93.
+  bool is_charged = true;  ///< The budget of spec.restart for `cause` pays for the restart (restart.hpp).
+  std::optional<std::int64_t> pod_index;  ///< The culprit's pod's index in the group.
   std::string pod;
   std::string node;
   std::optional<int> exit_code;
@@ -42,11 +42,11 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 /// a pod that the system or its node ended, or whose container was lost; a pod that is gone, since somebody deleted it;
 /// a pod that is being deleted; any other failure; last the exit codes 91 (asked to stop) and 90 (lost a peer), which
 /// are believed only if no better witness comes until `witness_wait` after the container's end. Of equal witnesses the
-/// one that ended first decides, then the lower rank. A rank with 90 that names a peer passes the blame to that peer. A
-/// container's own end, also with 93 or with 95 (a hang), is charged to the application, except the exit codes 90, 91,
-/// 92, 94, 96 and 97: these are charged to infrastructure, like a pod that the system or its node ended. A deleted pod
-/// is the cause `deleted`, for which the same budget pays (restart.hpp). status.attempts keeps the answer: cause, rank,
-/// pod, node, exit code and message (transition.hpp). decide.hpp has the other reasons for a new attempt.
+/// one that ended first decides, then the lower pod index. A rank with 90 that names a peer passes the blame to that
+/// peer. A container's own end, also with 93 or with 95 (a hang), is charged to the application, except the exit codes
+/// 90, 91, 92, 94, 96 and 97: these are charged to infrastructure, like a pod that the system or its node ended. A
+/// deleted pod is the cause `deleted`, for which the same budget pays (restart.hpp). status.attempts keeps the answer:
+/// cause, rank, pod, node, exit code and message (transition.hpp). decide.hpp has the other reasons for a new attempt.
 [[nodiscard]] Judgement judge_members(const Observed& observed, const std::vector<Member>& members, Time now);
 
 }  // namespace trainyard::plan

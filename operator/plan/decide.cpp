@@ -39,7 +39,7 @@ bool decide_success(const std::vector<Member>& members, Time now, Draft& draft) 
   api::TrainingJobStatus& status = draft.status;
   status.succeeded_ranks.clear();
   for (const Member& member : members) {
-    if (member.state == MemberState::succeeded) status.succeeded_ranks.push_back(member.rank);
+    if (member.state == MemberState::succeeded) status.succeeded_ranks.push_back(member.pod_index);
   }
   if (status.attempt == 0 || members.empty() || status.succeeded_ranks.size() != members.size()) return false;
   status.is_formed = true;

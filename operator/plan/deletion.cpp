@@ -110,7 +110,7 @@ void make_pod(const Observed& observed, Time begun, Time now, Draft& draft) {
   draft.status.restart_not_before = now + pause_after(now - begun);
   nlohmann::json pod = manifest::build_clean_up_pod(job, observed.settings);
   manifest::avoid_hosts(pod["spec"], avoided_host_names(observed));
-  draft.actions.emplace_back(CreatePod{.rank = -1, .pod = [pod = std::move(pod)] { return pod; }});
+  draft.actions.emplace_back(CreatePod{.pod = [pod = std::move(pod)] { return pod; }});
 }
 
 void try_again(const Member& member, Time now, Draft& draft) {

@@ -105,8 +105,9 @@ Ending ending_of_pod(const resource::Pod& pod) {
 }  // namespace
 
 Member judge_pod(const Observed& observed, const resource::Pod& pod) {
-  Member member{
-      .rank = manifest::rank_of(observed.job, pod), .pod = &pod, .is_leaving = pod.metadata.deletion_time.has_value()};
+  Member member{.pod_index = manifest::pod_index_of(observed.job, pod),
+                .pod = &pod,
+                .is_leaving = pod.metadata.deletion_time.has_value()};
   std::vector<std::string> names;
   for (const auto& container : pod.containers) names.push_back(container.name);
   const resource::ContainerStatus* worker =
@@ -128,15 +129,15 @@ Member judge_pod(const Observed& observed, const resource::Pod& pod) {
 std::vector<Member> members_of(const Observed& observed) {
   const api::TrainingJobStatus& status = observed.job.status;
   std::vector<Member> members(static_cast<std::size_t>(std::max<std::int64_t>(0, status.replicas.desired)));
-  for (std::size_t rank = 0; rank < members.size(); ++rank) members[rank].rank = static_cast<std::int64_t>(rank);
+  for (std::size_t i = 0; i < members.size(); ++i) members[i].pod_index = static_cast<std::int64_t>(i);
   for (const resource::Pod& pod : observed.pods) {
     const auto numbers = manifest::pod_numbers(observed.job, pod.metadata.name);
-    if (!numbers || numbers->attempt != status.attempt || numbers->rank >= status.replicas.desired) continue;
-    members[static_cast<std::size_t>(numbers->rank)] = judge_pod(observed, pod);
+    if (!numbers || numbers->attempt != status.attempt || numbers->pod_index >= status.replicas.desired) continue;
+    members[static_cast<std::size_t>(numbers->pod_index)] = judge_pod(observed, pod);
   }
-  for (const std::int64_t rank : status.succeeded_ranks) {
-    if (rank >= 0 && rank < status.replicas.desired)
-      members[static_cast<std::size_t>(rank)].state = MemberState::succeeded;
+  for (const std::int64_t pod_index : status.succeeded_ranks) {
+    if (pod_index >= 0 && pod_index < status.replicas.desired)
+      members[static_cast<std::size_t>(pod_index)].state = MemberState::succeeded;
   }
   return members;
 }

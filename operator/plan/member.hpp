@@ -23,7 +23,7 @@ struct Ending {
   std::string reason;            ///< "OOMKilled", "Evicted", "PeerLost", ...
   std::string kubelet_reason;    ///< The container's reason as the kubelet wrote it; the worker cannot change it.
   std::string message;           ///< The worker's last words.
-  std::optional<std::int64_t> culprit;     ///< The pod's index of the rank that the worker names as the cause.
+  std::optional<std::int64_t> culprit;     ///< The pod index of the rank that the worker names as the cause.
   std::optional<int> culprit_exit_code;    ///< The culprit's exit code, as its launcher told the worker.
   std::optional<ProgressReport> progress;  ///< The worker's last report.
   std::optional<Time> at;
@@ -31,14 +31,14 @@ struct Ending {
 
 /// One pod's place in the current attempt.
 struct Member {
-  std::int64_t rank = 0;  ///< The pod's index in the group.
+  std::int64_t pod_index = 0;  ///< In the group.
   MemberState state = MemberState::missing;
   const resource::Pod* pod = nullptr;  ///< Null when missing; owned by the Observed that the member was made from.
   std::optional<Ending> ending;        ///< Set for failed members, and for succeeded ones whose end was seen.
   bool is_leaving = false;             ///< The pod is being deleted.
 };
 
-/// The members of the current attempt, by rank. Their number is the size that the attempt began with.
+/// The members of the current attempt, by pod index. Their number is the size that the attempt began with.
 [[nodiscard]] std::vector<Member> members_of(const Observed& observed);
 
 /// The state and the end of `pod`, as a Member. `pod` may belong to another attempt, or be the clean-up pod.

@@ -12,7 +12,7 @@ bool is_pod_of(const resource::Pod& pod, const api::TrainingJob& job) {
   if (!is_controlled_by(pod.metadata, job)) return false;
   if (pod.metadata.name == manifest::clean_up_pod_name(job)) return true;
   const auto numbers = manifest::pod_numbers(job, pod.metadata.name);
-  return numbers && (numbers->attempt != job.status.attempt || numbers->rank < job.status.replicas.desired);
+  return numbers && (numbers->attempt != job.status.attempt || numbers->pod_index < job.status.replicas.desired);
 }
 
 bool is_service_of(const resource::Service& service, const api::TrainingJob& job) {

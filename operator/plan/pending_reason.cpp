@@ -98,7 +98,7 @@ std::optional<PendingReason> find_pending_reason(const Observed& observed, const
       continue;
     }
     first = std::move(reason);
-    first->message = fmt::format("pod {}: {}", member.rank, first->message);
+    first->message = fmt::format("pod {}: {}", member.pod_index, first->message);
   }
   if (others > 0) first->message += fmt::format(" (and {} more)", others);
   return first;

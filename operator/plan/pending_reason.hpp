@@ -17,7 +17,7 @@ namespace trainyard::plan {
 /// failed for 5 s. An attempt that has been Running is never Pending again.
 struct PendingReason {
   std::string reason;
-  std::string message;  ///< Names the rank where one pod waits, and what there is to do where the message of the
+  std::string message;  ///< Names the pod where one waits, and what there is to do where the message of the
                         ///< cluster does not say it.
   bool operator==(const PendingReason&) const = default;
 };
@@ -26,8 +26,8 @@ struct PendingReason {
 [[nodiscard]] std::optional<PendingReason> pending_reason_of(const Observed& observed, const resource::Pod& pod,
                                                              Time now);
 
-/// The reason of the lowest rank whose pod waits longer than is usual; empty if all start as they should. A container
-/// in creation counts at once if its kubelet reports a failed mount, else 30 s after its pod was created.
+/// The reason of the lowest pod index whose pod waits longer than is usual; empty if all start as they should. A
+/// container in creation counts at once if its kubelet reports a failed mount, else 30 s after its pod was created.
 ///
 /// The scheduler's condition gives ClaimMissing, ClaimPending, SchedulingGated or Unschedulable. An image that cannot
 /// be pulled gives ImagePull, a volume that cannot be mounted VolumeMount, and any other error in the making of a

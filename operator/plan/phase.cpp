@@ -56,7 +56,7 @@ std::string running_message(const Observed& observed, const std::vector<Member>&
   const auto leaving = std::ranges::find_if(
       members, [](const Member& member) { return member.is_leaving && member.state == MemberState::running; });
   if (leaving != members.end()) {
-    return fmt::format("pod {} is being deleted; the group may save a checkpoint first", leaving->rank);
+    return fmt::format("pod {} is being deleted; the group may save a checkpoint first", leaving->pod_index);
   }
   const bool is_current = observed.progress && observed.progress->attempt == status.attempt;
   return is_current && !is_condition_true(status, condition_training) ? observed.progress->waiting_for : std::string{};

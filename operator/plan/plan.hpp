@@ -22,7 +22,6 @@ struct CreateService {
   nlohmann::json service;
 };
 struct CreatePod {
-  std::int64_t rank = 0;  ///< -1 for the clean-up pod, which is in no attempt.
   /// Builds the pod, equal at each call; any thread may call. The pod is built when it is created, because all pods of
   /// a large group would take tens of megabytes at once.
   std::function<nlohmann::json()> pod;

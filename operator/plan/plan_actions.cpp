@@ -26,8 +26,8 @@ void check_template(const Observed& observed, Time now, Draft& draft) {
   draft.actions.emplace_back(CheckPod{.pod = manifest::build_pod(job, 0, observed.traits, observed.settings)});
 }
 
-/// Returns a function that builds the pod of a rank. The pods of all ranks share one copy of its input.
-std::function<nlohmann::json(std::int64_t rank)> pod_maker(const Observed& observed) {
+/// Returns a function that builds the pod of an index. All pods share one copy of its input.
+std::function<nlohmann::json(std::int64_t pod_index)> pod_maker(const Observed& observed) {
   struct Ingredients {
     api::TrainingJob job;
     manifest::ClusterTraits traits;
@@ -39,8 +39,8 @@ std::function<nlohmann::json(std::int64_t rank)> pod_maker(const Observed& obser
                                                       .traits = observed.traits,
                                                       .settings = observed.settings,
                                                       .avoided_host_names = avoided_host_names(observed)});
-  return [held](std::int64_t rank) {
-    nlohmann::json pod = manifest::build_pod(held->job, rank, held->traits, held->settings);
+  return [held](std::int64_t pod_index) {
+    nlohmann::json pod = manifest::build_pod(held->job, pod_index, held->traits, held->settings);
     manifest::avoid_hosts(pod["spec"], held->avoided_host_names);
     return pod;
   };
@@ -52,8 +52,7 @@ void create_missing(const Observed& observed, const std::vector<Member>& members
   const auto make_pod = pod_maker(observed);
   for (const Member& member : members) {
     if (member.state != MemberState::missing) continue;
-    draft.actions.emplace_back(
-        CreatePod{.rank = member.rank, .pod = [make_pod, rank = member.rank] { return make_pod(rank); }});
+    draft.actions.emplace_back(CreatePod{.pod = [make_pod, index = member.pod_index] { return make_pod(index); }});
   }
 }
 

@@ -54,7 +54,7 @@ Event restart_event(const api::TrainingJobStatus& status, const AttemptEnd& end)
   return {.reason = "Restarting",
           .is_warning = true,
           .note = fmt::format("attempt {} begins because pod {} was lost ({}): {}", status.attempt,
-                              end.rank.value_or(0), to_string(end.cause), status.message),
+                              end.pod_index.value_or(0), to_string(end.cause), status.message),
           .count = status.restart_count};
 }
 

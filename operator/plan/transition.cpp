@@ -42,7 +42,7 @@ void end_attempt(api::TrainingJobStatus& status, const AttemptEnd& end, Time now
   if (record == nullptr) return;
   record->end = now;
   record->cause = end.cause;
-  record->rank = end.rank;
+  record->rank = end.pod_index;
   record->pod = end.pod;
   record->node = end.node;
   record->exit_code = end.exit_code;

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "api/contract.hpp"
+
 namespace trainyard::builders {
 namespace {
 
@@ -10,8 +12,10 @@ struct Words {
   std::string operator()(const plan::CheckPod&) const { return "check pod"; }
   std::string operator()(const plan::CreateService&) const { return "create service"; }
   std::string operator()(const plan::CreatePod& action) const {
-    if (action.rank >= 0) return "create pod " + std::to_string(action.rank);
-    return "create " + action.pod().at("metadata").at("name").get<std::string>();
+    const nlohmann::json metadata = action.pod().at("metadata");
+    const auto index = metadata.at("labels").find(contract::label_rank);
+    if (index != metadata.at("labels").end()) return "create pod " + index->get<std::string>();
+    return "create " + metadata.at("name").get<std::string>();
   }
   std::string operator()(const plan::DeletePod& action) const { return "delete " + action.name; }
   std::string operator()(const plan::DeleteService&) const { return "delete service"; }

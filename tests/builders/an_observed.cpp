@@ -12,8 +12,8 @@
 namespace trainyard::builders {
 namespace {
 
-std::string node_name(std::int64_t rank) {
-  return fmt::format("node-{}", rank);
+std::string node_name(std::int64_t pod_index) {
+  return fmt::format("node-{}", pod_index);
 }
 
 resource::Node a_node(const std::string& name) {
@@ -22,8 +22,8 @@ resource::Node a_node(const std::string& name) {
 
 }  // namespace
 
-resource::Pod a_pod(const api::TrainingJob& job, std::int64_t attempt, std::int64_t rank) {
-  const std::string name = manifest::pod_name(job, attempt, rank);
+resource::Pod a_pod(const api::TrainingJob& job, std::int64_t attempt, std::int64_t pod_index) {
+  const std::string name = manifest::pod_name(job, attempt, pod_index);
   return {.metadata = {.name = name,
                        .name_space = job.metadata.name_space,
                        .uid = "uid-of-" + name,
@@ -32,8 +32,8 @@ resource::Pod a_pod(const api::TrainingJob& job, std::int64_t attempt, std::int6
                        .creation_time = start,
                        .controller = manifest::owner_reference(job)},
           .phase = resource::PodPhase::running,
-          .node_name = node_name(rank),
-          .pod_ip = fmt::format("10.0.0.{}", rank + 1),
+          .node_name = node_name(pod_index),
+          .pod_ip = fmt::format("10.0.0.{}", pod_index + 1),
           .conditions = {{.type = "PodScheduled", .is_true = true}},
           .containers = {{.name = "worker", .is_running = true, .is_ready = true}}};
 }
@@ -64,15 +64,15 @@ ObservedBuilder::ObservedBuilder(const JobBuilder& job) {
 
 void ObservedBuilder::make_pods() {
   observed_.pods.clear();
-  for (std::int64_t rank = 0; rank < observed_.job.spec.replicas; ++rank) {
-    observed_.pods.push_back(a_pod(observed_.job, observed_.job.status.attempt, rank));
-    observed_.nodes[node_name(rank)] = a_node(node_name(rank));
+  for (std::int64_t pod_index = 0; pod_index < observed_.job.spec.replicas; ++pod_index) {
+    observed_.pods.push_back(a_pod(observed_.job, observed_.job.status.attempt, pod_index));
+    observed_.nodes[node_name(pod_index)] = a_node(node_name(pod_index));
   }
 }
 
-resource::Pod& ObservedBuilder::pod(std::int64_t rank) {
+resource::Pod& ObservedBuilder::pod(std::int64_t pod_index) {
   const auto found = std::ranges::find_if(
-      observed_.pods, [&](const auto& pod) { return manifest::rank_of(observed_.job, pod) == rank; });
+      observed_.pods, [&](const auto& pod) { return manifest::pod_index_of(observed_.job, pod) == pod_index; });
   check(found != observed_.pods.end(), "the pod that a test changes is there");
   return *found;
 }
@@ -95,20 +95,21 @@ ObservedBuilder& ObservedBuilder::phase(api::Phase phase, std::string reason) {
   return *this;
 }
 
-ObservedBuilder& ObservedBuilder::missing(std::int64_t rank) {
-  std::erase_if(observed_.pods, [&](const auto& pod) { return manifest::rank_of(observed_.job, pod) == rank; });
+ObservedBuilder& ObservedBuilder::missing(std::int64_t pod_index) {
+  std::erase_if(observed_.pods,
+                [&](const auto& pod) { return manifest::pod_index_of(observed_.job, pod) == pod_index; });
   return *this;
 }
 
-ObservedBuilder& ObservedBuilder::waiting(std::int64_t rank, std::string reason, std::string message) {
-  resource::Pod& waiting = pod(rank);
+ObservedBuilder& ObservedBuilder::waiting(std::int64_t pod_index, std::string reason, std::string message) {
+  resource::Pod& waiting = pod(pod_index);
   waiting.phase = resource::PodPhase::pending;
   waiting.containers = {{.name = "worker", .waiting_reason = std::move(reason), .waiting_message = std::move(message)}};
   return *this;
 }
 
-ObservedBuilder& ObservedBuilder::unscheduled(std::int64_t rank, std::string message) {
-  resource::Pod& waiting = pod(rank);
+ObservedBuilder& ObservedBuilder::unscheduled(std::int64_t pod_index, std::string message) {
+  resource::Pod& waiting = pod(pod_index);
   waiting.phase = resource::PodPhase::pending;
   waiting.node_name.clear();
   waiting.pod_ip.clear();
@@ -118,8 +119,9 @@ ObservedBuilder& ObservedBuilder::unscheduled(std::int64_t rank, std::string mes
   return *this;
 }
 
-ObservedBuilder& ObservedBuilder::ended(std::int64_t rank, int exit_code, std::string message, std::string reason) {
-  resource::Pod& ended = pod(rank);
+ObservedBuilder& ObservedBuilder::ended(std::int64_t pod_index, int exit_code, std::string message,
+                                        std::string reason) {
+  resource::Pod& ended = pod(pod_index);
   ended.phase = exit_code == 0 ? resource::PodPhase::succeeded : resource::PodPhase::failed;
   ended.containers = {
       {.name = "worker",
@@ -128,18 +130,18 @@ ObservedBuilder& ObservedBuilder::ended(std::int64_t rank, int exit_code, std::s
   return *this;
 }
 
-ObservedBuilder& ObservedBuilder::leaving(std::int64_t rank, Time until) {
-  pod(rank).metadata.deletion_time = until;
+ObservedBuilder& ObservedBuilder::leaving(std::int64_t pod_index, Time until) {
+  pod(pod_index).metadata.deletion_time = until;
   return *this;
 }
 
-ObservedBuilder& ObservedBuilder::disrupted(std::int64_t rank, std::string reason) {
-  pod(rank).conditions.push_back({.type = "DisruptionTarget", .is_true = true, .reason = std::move(reason)});
+ObservedBuilder& ObservedBuilder::disrupted(std::int64_t pod_index, std::string reason) {
+  pod(pod_index).conditions.push_back({.type = "DisruptionTarget", .is_true = true, .reason = std::move(reason)});
   return *this;
 }
 
-ObservedBuilder& ObservedBuilder::on_lost_node(std::int64_t rank) {
-  resource::Node& node = observed_.nodes.at(pod(rank).node_name);
+ObservedBuilder& ObservedBuilder::on_lost_node(std::int64_t pod_index) {
+  resource::Node& node = observed_.nodes.at(pod(pod_index).node_name);
   node.is_ready = false;
   node.is_unreachable = true;
   return *this;

@@ -13,7 +13,7 @@ TEST(Names, HoldTheJobFourCharactersOfItsUidTheAttemptAndTheRank) {
   EXPECT_EQ(pod_name(job, 3, 17), "resnet-50-ab12-3-17");
   const resource::Pod pod = builders::a_pod(job, 3, 17);
   EXPECT_EQ(attempt_of(job, pod), 3);
-  EXPECT_EQ(rank_of(job, pod), 17);
+  EXPECT_EQ(pod_index_of(job, pod), 17);
 }
 
 TEST(Names, ThatTheJobGivesToNoPodHaveNeitherAttemptNorRank) {
@@ -44,7 +44,7 @@ TEST(Names, ThatTheJobGivesToNoPodHaveNeitherAttemptNorRank) {
     EXPECT_EQ(pod_numbers(job, name), std::nullopt) << name;
     const resource::Pod pod{.metadata = {.name = name}};
     EXPECT_EQ(attempt_of(job, pod), -1) << name;
-    EXPECT_EQ(rank_of(job, pod), -1) << name;
+    EXPECT_EQ(pod_index_of(job, pod), -1) << name;
   }
 }
 

@@ -18,7 +18,7 @@ using Variables = std::map<std::string, std::string>;
 /// Traits that give each rank its own ports, as pods that share an address need.
 ClusterTraits shared_address() {
   return {.address_of = [](const PodPlace& place) {
-    const auto base = static_cast<std::uint16_t>(1'000 * place.attempt + 100 * place.rank);
+    const auto base = static_cast<std::uint16_t>(1'000 * place.attempt + 100 * place.pod_index);
     return PodAddress{.host = "127.0.0.1",
                       .master_port = static_cast<std::uint16_t>(base + 1),
                       .store_port = static_cast<std::uint16_t>(base + 2),

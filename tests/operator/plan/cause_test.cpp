@@ -27,7 +27,7 @@ struct Case {
   std::string sentence;
   Observed observed;
   Cause cause;
-  std::int64_t rank;
+  std::int64_t pod_index;
   std::optional<int> exit_code;
   bool is_final = false;
 };
@@ -114,7 +114,7 @@ TEST(JudgeMembers, BlamesTheRankAndTheCause) {
     const auto end = judge(c.observed).end;
     ASSERT_TRUE(end) << c.sentence;
     EXPECT_EQ(end->cause, c.cause) << c.sentence;
-    EXPECT_EQ(end->rank, c.rank) << c.sentence;
+    EXPECT_EQ(end->pod_index, c.pod_index) << c.sentence;
     EXPECT_EQ(end->exit_code, c.exit_code) << c.sentence;
     EXPECT_EQ(end->is_final, c.is_final) << c.sentence;
     EXPECT_TRUE(end->is_charged) << c.sentence;
@@ -175,7 +175,7 @@ TEST(JudgeMembers, BlamesTheNamedPeerWhenNobodyElseReportsAndAvoidsItsNode) {
   const auto end = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1)"))).end;
   ASSERT_TRUE(end);
   EXPECT_EQ(end->cause, Cause::infrastructure);
-  EXPECT_EQ(end->rank, 1);
+  EXPECT_EQ(end->pod_index, 1);
   EXPECT_EQ(end->pod, "smoke-c0de-1-1");
   EXPECT_EQ(end->node, "node-1");
   EXPECT_FALSE(end->exit_code);
@@ -186,7 +186,7 @@ TEST(JudgeMembers, BlamesTheNamedPeerWhenNobodyElseReportsAndAvoidsItsNode) {
 TEST(JudgeMembers, BlamesRank0LikeAnyOtherNamedPeer) {
   const auto end = judge(an_observed().ended(1, 90, ours(90, R"(, "culprit": 0)"))).end;
   ASSERT_TRUE(end);
-  EXPECT_EQ(end->rank, 0);
+  EXPECT_EQ(end->pod_index, 0);
   EXPECT_EQ(end->pod, "smoke-c0de-1-0");
 }
 
@@ -201,7 +201,7 @@ TEST(JudgeMembers, TakesALauncherAtItsWordOfHowItsPeerEndedAndAvoidsNoNode) {
   EXPECT_FALSE(judged(96).is_final);
   EXPECT_EQ(judged(91).cause, Cause::infrastructure) << "its node was drained, and took its own report along";
   EXPECT_FALSE(judged(1).is_final);
-  EXPECT_EQ(judged(1).rank, 1);
+  EXPECT_EQ(judged(1).pod_index, 1);
   EXPECT_EQ(judged(1).exit_code, 1);
   EXPECT_EQ(judged(1).cause, Cause::application);
   EXPECT_TRUE(judged(1).lost_nodes.empty());
@@ -210,11 +210,11 @@ TEST(JudgeMembers, TakesALauncherAtItsWordOfHowItsPeerEndedAndAvoidsNoNode) {
 TEST(JudgeMembers, AvoidsTheNodeThatDidNotGiveItsGpus) {
   const auto own_word = judge(an_observed().ended(0, 90, ours(90, R"(, "culprit": 1)")).ended(1, 97, ours(97))).end;
   ASSERT_TRUE(own_word);
-  EXPECT_EQ(own_word->rank, 1);
+  EXPECT_EQ(own_word->pod_index, 1);
   EXPECT_EQ(own_word->lost_nodes, std::vector<std::string>{"node-1"});
   const auto another_to_blame = judge(an_observed().ended(0, 1).ended(1, 97, ours(97))).end;
   ASSERT_TRUE(another_to_blame);
-  EXPECT_EQ(another_to_blame->rank, 0);
+  EXPECT_EQ(another_to_blame->pod_index, 0);
   EXPECT_EQ(another_to_blame->lost_nodes, std::vector<std::string>{"node-1"});
   const auto nowhere = judge(an_observed().ended(1, 97, ours(97)).with([](Observed& observed) {
                          observed.pods[1].node_name.clear();
@@ -231,7 +231,7 @@ TEST(JudgeMembers, BelievesNoNameThatIsNoRanks) {
   for (const char* named : {"", R"(, "culprit": 2)", R"(, "culprit": -1)"}) {
     const auto end = judge(an_observed().ended(0, 90, ours(90, named))).end;
     ASSERT_TRUE(end) << named;
-    EXPECT_EQ(end->rank, 0) << named;
+    EXPECT_EQ(end->pod_index, 0) << named;
     EXPECT_EQ(end->pod, "smoke-c0de-1-0") << named;
     EXPECT_EQ(end->exit_code, 90) << named;
     EXPECT_EQ(end->message, "pod 0 lost a peer: exit code 90 (Said): said so") << named;
@@ -243,11 +243,11 @@ TEST(JudgeMembers, SaysWhatIsKnownOfANamedPeer) {
   const std::string names_1 = R"(, "culprit": 1)";
   const Observed no_pod = an_observed().unformed().ended(0, 90, ours(90, names_1)).missing(1);
   EXPECT_EQ(judge(no_pod).end, (AttemptEnd{.cause = Cause::infrastructure,
-                                           .rank = 1,
+                                           .pod_index = 1,
                                            .message = "pod 0 lost a peer: exit code 90 (Said): said so"}));
   const Observed lost_its_peer_too = an_observed().ended(0, 90, ours(90, names_1)).ended(1, 90, ours(90));
   EXPECT_EQ(judge(lost_its_peer_too).end, (AttemptEnd{.cause = Cause::infrastructure,
-                                                      .rank = 1,
+                                                      .pod_index = 1,
                                                       .pod = "smoke-c0de-1-1",
                                                       .node = "node-1",
                                                       .exit_code = 90,
@@ -273,7 +273,7 @@ TEST(JudgeMembers, WaitsForNoSaveOfAPodThatDoesNotRun) {
   const auto deleted = judge(an_observed(a_job().checkpoint()).waiting(1).leaving(1, start + 120s));
   ASSERT_TRUE(deleted.end);
   EXPECT_EQ(*deleted.end, (AttemptEnd{.cause = Cause::deleted,
-                                      .rank = 1,
+                                      .pod_index = 1,
                                       .pod = "smoke-c0de-1-1",
                                       .node = "node-1",
                                       .message = "the pod is being deleted"}));
@@ -300,7 +300,7 @@ TEST(JudgeMembers, NamesEachLostNodeOnce) {
 TEST(JudgeMembers, NamesTheCulpritByItsPodIfAPodHoldsSeveralRanks) {
   const auto end = judge(an_observed(a_job().gpus_per_pod(4)).ended(0, 90, ours(90, R"(, "culprit": 6)"))).end;
   ASSERT_TRUE(end);
-  EXPECT_EQ(end->rank, 1);
+  EXPECT_EQ(end->pod_index, 1);
 }
 
 TEST(JudgeMembers, LetsADeletedPodsGroupSaveItsCheckpoint) {
@@ -410,7 +410,7 @@ TEST(JudgeMembers, BlamesTheFirstOfEqualsWhoseEndHasATime) {
   });
   const Judgement judgement = judge(observed);
   ASSERT_TRUE(judgement.end);
-  EXPECT_EQ(judgement.end->rank, 1) << "whose end nobody dated proves nothing of who was first";
+  EXPECT_EQ(judgement.end->pod_index, 1) << "whose end nobody dated proves nothing of who was first";
   EXPECT_EQ(judgement.end->exit_code, 2);
 }
 

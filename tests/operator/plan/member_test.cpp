@@ -102,7 +102,7 @@ TEST(JudgePod, ReturnsThePodsStateAndHowItEnded) {
     Observed observed = an_observed();
     row.change(observed.pods.at(1));
     const Member member = judge_pod(observed, observed.pods.at(1));
-    EXPECT_EQ(member.rank, 1) << row.sentence;
+    EXPECT_EQ(member.pod_index, 1) << row.sentence;
     EXPECT_EQ(member.state, row.state) << row.sentence;
     EXPECT_EQ(member.pod, &observed.pods.at(1)) << row.sentence;
     EXPECT_EQ(member.is_leaving, row.is_leaving) << row.sentence;
@@ -169,7 +169,7 @@ TEST(MembersOf, AreTheRanksThatTheAttemptWasFormedWith) {
   const auto states = [](const Observed& observed) {
     std::vector<MemberState> states;
     for (const Member& member : members_of(observed)) {
-      EXPECT_EQ(member.rank, static_cast<std::int64_t>(states.size()));
+      EXPECT_EQ(member.pod_index, static_cast<std::int64_t>(states.size()));
       states.push_back(member.state);
     }
     return states;

@@ -22,7 +22,7 @@ using Words = std::vector<std::string>;
 /// The third attempt forms; of the second a pod still runs, and of the first a failed one is left.
 ObservedBuilder between_attempts(const std::vector<std::int64_t>& missing = {}) {
   ObservedBuilder observed = after_a_life().unformed();
-  for (const std::int64_t rank : missing) observed.missing(rank);
+  for (const std::int64_t index : missing) observed.missing(index);
   return observed.with([](Observed& changed) {
     changed.pods.push_back(builders::a_pod(changed.job, 2, 1));
     changed.pods.push_back(builders::a_pod(changed.job, 1, 0));
@@ -124,10 +124,10 @@ TEST(PlanActions, MakeEachPodAndTheServiceAsTheManifestSaysAndOnNoAvoidedNode) {
   plan_actions(observed, members_of(observed), later, draft);
   ASSERT_EQ(draft.actions.size(), 5U);
   EXPECT_EQ(std::get<CreateService>(draft.actions[2]).service, manifest::build_service(observed.job));
-  for (const std::int64_t rank : {0, 1}) {
-    nlohmann::json expected = manifest::build_pod(observed.job, rank, observed.traits, observed.settings);
+  for (const std::int64_t index : {0, 1}) {
+    nlohmann::json expected = manifest::build_pod(observed.job, index, observed.traits, observed.settings);
     manifest::avoid_hosts(expected.at("spec"), {"host-1"});
-    EXPECT_EQ(std::get<CreatePod>(draft.actions[static_cast<std::size_t>(rank) + 3]).pod(), expected) << rank;
+    EXPECT_EQ(std::get<CreatePod>(draft.actions[static_cast<std::size_t>(index) + 3]).pod(), expected) << index;
   }
 }
 

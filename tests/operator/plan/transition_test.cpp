@@ -75,7 +75,7 @@ TEST(BeginAttempt, ForgetsTheLastAttemptAndKeepsTheJobsHistory) {
 
 TEST(EndAttempt, ClosesTheOpenRecordOfTheCurrentAttemptAlone) {
   const AttemptEnd end{.cause = Cause::deleted,
-                       .rank = 1,
+                       .pod_index = 1,
                        .pod = "smoke-c0de-3-1",
                        .node = "node-1",
                        .exit_code = 137,

@@ -30,16 +30,16 @@ class ExecutorTest : public testing::Test {
   ExecutorTest() {
     job = *api::parse_training_job(*api.create(kube::training_jobs, "research", a_job().manifest()));
     job.status.attempt = 1;
-    for (std::int64_t rank = 0; rank < 3; ++rank) add_pod(rank);
+    for (std::int64_t index = 0; index < 3; ++index) add_pod(index);
   }
-  void add_pod(std::int64_t rank) {
-    caches.pods.put(*resource::parse_pod(*api.create(kube::pods, "research", pod_of(rank))));
+  void add_pod(std::int64_t index) {
+    caches.pods.put(*resource::parse_pod(*api.create(kube::pods, "research", pod_of(index))));
   }
-  json pod_of(std::int64_t rank) const {
+  json pod_of(std::int64_t index) const {
     return {{"apiVersion", "v1"},
             {"kind", "Pod"},
             {"metadata",
-             {{"name", manifest::pod_name(job, job.status.attempt, rank)},
+             {{"name", manifest::pod_name(job, job.status.attempt, index)},
               {"labels", {{"trainyard.dev/job", job.metadata.name}}},
               {"ownerReferences", json::array({{{"apiVersion", "trainyard.dev/v1alpha1"},
                                                 {"kind", "TrainingJob"},
@@ -54,8 +54,8 @@ class ExecutorTest : public testing::Test {
       actions.emplace_back(plan::DeletePod{.name = pod.metadata.name, .uid = pod.metadata.uid});
     return actions;
   }
-  plan::Action create(std::int64_t rank) const {
-    return plan::CreatePod{.rank = rank, .pod = [this, rank] { return pod_of(rank); }};
+  plan::Action create(std::int64_t index) const {
+    return plan::CreatePod{.pod = [this, index] { return pod_of(index); }};
   }
   /// From now on every call for which `is_meant` is true fails with this error.
   void fail_where(const std::function<bool(const ApiCall&)>& is_meant, const Error& error) {
@@ -76,10 +76,10 @@ class ExecutorTest : public testing::Test {
 };
 
 TEST_F(ExecutorTest, CreatesTheNextAttemptWhileThePodsOfTheLastAreStillBeingDeleted) {
-  for (std::int64_t rank = 3; rank < 40; ++rank) add_pod(rank);
+  for (std::int64_t index = 3; index < 40; ++index) add_pod(index);
   auto actions = delete_all_pods();
   job.status.attempt = 2;
-  for (std::int64_t rank = 0; rank < 40; ++rank) actions.push_back(create(rank));
+  for (std::int64_t index = 0; index < 40; ++index) actions.push_back(create(index));
   fakes::Gate deletes;
   fakes::Gate last_create;
   last_create.open();
