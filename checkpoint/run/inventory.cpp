@@ -35,7 +35,7 @@ Result<Generations> list_generations(storage::Store& store) {
 void add_claim(storage::Store& store, std::int64_t generation, const std::string& text, Inventory& inventory) {
   inventory.claimed.insert(generation);
   inventory.generation_max = std::max(inventory.generation_max, generation);
-  auto claim = judge_claim(text, generation, !store.has_conditional_create());
+  auto claim = parse_listed_claim(text, generation, !store.has_conditional_create());
   if (claim && *claim) return inventory.claims.push_back(std::move(**claim));
   if (!claim) inventory.unreadable.push_back({.generation = generation, .reason = claim.error().message});
   logging::warn(claim ? "a generation's claim is torn and is ignored" : "a generation's claim cannot be read",
@@ -109,7 +109,7 @@ bool says_absent(ErrorKind kind) {
   return kind == ErrorKind::not_found || kind == ErrorKind::forbidden;
 }
 
-Result<std::optional<Claim>> judge_claim(std::string_view text, std::int64_t generation, bool may_tear) {
+Result<std::optional<Claim>> parse_listed_claim(std::string_view text, std::int64_t generation, bool may_tear) {
   auto claim = parse_claim(text);
   if (!claim && may_tear && is_torn(text)) return std::nullopt;
   TRY(claim);

@@ -53,7 +53,8 @@ struct Inventory {
 /// The claim of `generation` in `text`. Nothing for a torn text if the store `may_tear` objects: that run wrote nothing
 /// else. ErrorKind::corrupt for any other text that is no claim: without the claim nobody knows which checkpoints are
 /// superseded.
-[[nodiscard]] Result<std::optional<Claim>> judge_claim(std::string_view text, std::int64_t generation, bool may_tear);
+[[nodiscard]] Result<std::optional<Claim>> parse_listed_claim(std::string_view text, std::int64_t generation,
+                                                              bool may_tear);
 
 /// Lists the checkpoints, and reads the claims.
 [[nodiscard]] Result<Inventory> take_inventory(storage::Store& store);

@@ -175,7 +175,7 @@ bool clean_up(const Observed& observed, Time begun, Time now, Draft& draft) {
   }
   const auto pod = std::ranges::find(observed.pods, manifest::clean_up_pod_name(observed.job),
                                      [](const resource::Pod& each) { return each.metadata.name; });
-  if (pod != observed.pods.end()) return follow_pod(observed, judge_pod(observed, *pod), now, draft);
+  if (pod != observed.pods.end()) return follow_pod(observed, member_of(observed, *pod), now, draft);
   make_pod(observed, begun, now, draft);
   return false;
 }

@@ -104,7 +104,7 @@ Ending ending_of_pod(const resource::Pod& pod) {
 
 }  // namespace
 
-Member judge_pod(const Observed& observed, const resource::Pod& pod) {
+Member member_of(const Observed& observed, const resource::Pod& pod) {
   Member member{.pod_index = manifest::pod_index_of(observed.job, pod),
                 .pod = &pod,
                 .is_leaving = pod.metadata.deletion_time.has_value()};
@@ -133,7 +133,7 @@ std::vector<Member> members_of(const Observed& observed) {
   for (const resource::Pod& pod : observed.pods) {
     const auto numbers = manifest::pod_numbers(observed.job, pod.metadata.name);
     if (!numbers || numbers->attempt != status.attempt || numbers->pod_index >= status.replicas.desired) continue;
-    members[static_cast<std::size_t>(numbers->pod_index)] = judge_pod(observed, pod);
+    members[static_cast<std::size_t>(numbers->pod_index)] = member_of(observed, pod);
   }
   for (const std::int64_t pod_index : status.succeeded_ranks) {
     if (pod_index >= 0 && pod_index < status.replicas.desired)

@@ -42,7 +42,7 @@ struct Member {
 [[nodiscard]] std::vector<Member> members_of(const Observed& observed);
 
 /// The state and the end of `pod`, as a Member. `pod` may belong to another attempt, or be the clean-up pod.
-[[nodiscard]] Member judge_pod(const Observed& observed, const resource::Pod& pod);
+[[nodiscard]] Member member_of(const Observed& observed, const resource::Pod& pod);
 
 /// True when the pod still holds resources: neither the pod nor all of its containers have ended.
 [[nodiscard]] bool is_live(const resource::Pod& pod);

@@ -27,7 +27,7 @@ void take_checkpoint(api::TrainingJobStatus& status, const api::CheckpointStatus
   status.checkpoint->duration_seconds = readable(checkpoint.duration_seconds);
 }
 
-void judge_loss(api::TrainingJobStatus& status, const ProgressReport& report, Time now) {
+void update_loss_condition(api::TrainingJobStatus& status, const ProgressReport& report, Time now) {
   if (!report.loss) return;
   if (std::isfinite(*report.loss)) {
     clear_condition(status, condition_non_finite_loss, "LossIsFinite", now);
@@ -37,7 +37,7 @@ void judge_loss(api::TrainingJobStatus& status, const ProgressReport& report, Ti
   }
 }
 
-void judge_saving(api::TrainingJobStatus& status, const ProgressReport& report, Time now) {
+void update_saving_condition(api::TrainingJobStatus& status, const ProgressReport& report, Time now) {
   if (report.checkpoint_error.empty()) {
     clear_condition(status, condition_checkpoint_failing, "NoneFailed", now);
   } else {
@@ -69,16 +69,16 @@ void take_report(api::TrainingJobStatus& status, const ProgressReport& report, s
     status.step_text = step_text(*status.progress);
   }
   if (report.checkpoint) take_checkpoint(status, *report.checkpoint);
-  judge_loss(status, report, now);
-  judge_saving(status, report, now);
+  update_loss_condition(status, report, now);
+  update_saving_condition(status, report, now);
 }
 
-void judge_training(api::TrainingJobStatus& status, Time now) {
+void raise_training_condition(api::TrainingJobStatus& status, Time now) {
   if (!status.progress || status.progress->step < 1 || is_condition_true(status, condition_training)) return;
   raise_condition(status, condition_training, "FirstStepDone", fmt::format("attempt {} trains", status.attempt), now);
 }
 
-void judge_availability(api::TrainingJobStatus& status, const Observed& observed, Time now) {
+void update_availability_condition(api::TrainingJobStatus& status, const Observed& observed, Time now) {
   const std::string& problem = observed.progress->unavailable_because;
   // A user's own container need not serve /status.
   if (problem.empty() || !observed.job.spec.training) {
@@ -97,8 +97,8 @@ void take_reports(api::TrainingJobStatus& status, const Observed& observed, cons
   if (observed.progress && observed.progress->attempt == status.attempt) {
     take_report(status, *observed.progress, observed.settings.progress_interval, now);
     if (is_active(status)) {
-      if (observed.progress->step) judge_training(status, now);
-      judge_availability(status, observed, now);
+      if (observed.progress->step) raise_training_condition(status, now);
+      update_availability_condition(status, observed, now);
     }
   }
   // Rank 0's termination message is newer than every poll.

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(JudgeClaim, TakesATornClaimForNoneOnlyWhereTheStoreMayTear) {
+TEST(ParseListedClaim, TakesATornClaimForNoneOnlyWhereTheStoreMayTear) {
   const Claim claim{.generation = 2, .identity = {.job = "team/a"}, .resumed_from = {}, .time = {}, .nonce = "n"};
   const std::string whole = to_text(claim);
   std::string changed = whole;
@@ -42,13 +42,13 @@ TEST(JudgeClaim, TakesATornClaimForNoneOnlyWhereTheStoreMayTear) {
       {"one of another generation", to_text(Claim{.generation = 1}), true, "its generation is 1", false},
   };
   for (const Row& row : rows) {
-    const auto judged = judge_claim(row.text, 2, row.may_tear);
-    EXPECT_EQ(judged.has_value(), row.refusal.empty()) << row.name;
-    if (!judged) {
-      EXPECT_EQ(judged.error().kind, ErrorKind::corrupt) << row.name;
-      EXPECT_THAT(judged.error().message, HasSubstr(row.refusal)) << row.name;
+    const auto parsed = parse_listed_claim(row.text, 2, row.may_tear);
+    EXPECT_EQ(parsed.has_value(), row.refusal.empty()) << row.name;
+    if (!parsed) {
+      EXPECT_EQ(parsed.error().kind, ErrorKind::corrupt) << row.name;
+      EXPECT_THAT(parsed.error().message, HasSubstr(row.refusal)) << row.name;
     } else {
-      EXPECT_EQ(*judged, row.is_claim ? std::optional{claim} : std::nullopt) << row.name;
+      EXPECT_EQ(*parsed, row.is_claim ? std::optional{claim} : std::nullopt) << row.name;
     }
   }
 }

@@ -30,7 +30,7 @@ void expect_ending(const std::string& sentence, const std::optional<Ending>& end
   EXPECT_EQ(ending->at, expected->at) << sentence;
 }
 
-TEST(JudgePod, ReturnsThePodsStateAndHowItEnded) {
+TEST(MemberOf, ReturnsThePodsStateAndHowItEnded) {
   using Change = void (*)(resource::Pod&);
   struct Row {
     std::string sentence;
@@ -101,7 +101,7 @@ TEST(JudgePod, ReturnsThePodsStateAndHowItEnded) {
   for (const Row& row : rows) {
     Observed observed = an_observed();
     row.change(observed.pods.at(1));
-    const Member member = judge_pod(observed, observed.pods.at(1));
+    const Member member = member_of(observed, observed.pods.at(1));
     EXPECT_EQ(member.pod_index, 1) << row.sentence;
     EXPECT_EQ(member.state, row.state) << row.sentence;
     EXPECT_EQ(member.pod, &observed.pods.at(1)) << row.sentence;
@@ -110,7 +110,7 @@ TEST(JudgePod, ReturnsThePodsStateAndHowItEnded) {
   }
 }
 
-TEST(JudgePod, ReadsWhatTheWorkerWroteLast) {
+TEST(MemberOf, ReadsWhatTheWorkerWroteLast) {
   struct Row {
     std::string sentence;
     std::string message;
@@ -155,14 +155,14 @@ TEST(JudgePod, ReadsWhatTheWorkerWroteLast) {
   for (const Row& row : rows) {
     const Observed observed =
         an_observed(a_job().replicas(4).gpus_per_pod(2)).ended(1, row.exit_code, row.message, "Error");
-    expect_ending(row.sentence, judge_pod(observed, observed.pods.at(1)).ending, row.expected);
+    expect_ending(row.sentence, member_of(observed, observed.pods.at(1)).ending, row.expected);
   }
 }
 
-TEST(JudgePod, TakesARankForItsPodWhereAPodHasOneForAllItsGpus) {
+TEST(MemberOf, TakesARankForItsPodWhereAPodHasOneForAllItsGpus) {
   Observed observed = an_observed(a_job().replicas(4).gpus_per_pod(2)).ended(1, 83, R"({"culprit": 3})", "Error");
   observed.job.spec.training->strategy = {.name = api::StrategyName::ddp2};
-  EXPECT_EQ(judge_pod(observed, observed.pods.at(1)).ending->culprit, 3);
+  EXPECT_EQ(member_of(observed, observed.pods.at(1)).ending->culprit, 3);
 }
 
 TEST(MembersOf, AreTheRanksThatTheAttemptWasFormedWith) {
