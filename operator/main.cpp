@@ -110,9 +110,9 @@ class Operator {
   void run(const std::stop_token& stop) {
     // A plan in progress ends after its current request; the next leader carries on.
     const std::stop_callback end_writing{stop, [this] { is_stopping_ = true; }};
-    while (elector_.wait_for_lead(stop)) {
+    while (elector_.wait_until_leader(stop)) {
       set_controller(std::make_shared<manager::Controller>(gate_, clock_, options_, counters_));
-      elector_.wait_for_loss(stop);
+      elector_.wait_until_not_leader(stop);
       if (!stop.stop_requested())
         logging::warn("no longer leading: nothing is written until this process holds the lease again");
       set_controller(nullptr);

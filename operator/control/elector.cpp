@@ -27,13 +27,13 @@ bool Elector::is_leader() const {
   return clock_.instant() < leader_until_.load();
 }
 
-bool Elector::wait_for_lead(const std::stop_token& stop) {
+bool Elector::wait_until_leader(const std::stop_token& stop) {
   std::unique_lock lock{mutex_};
   is_candidate_ = true;
   return changed_.wait(lock, stop, [this] { return is_leader(); }) && !stop.stop_requested();
 }
 
-void Elector::wait_for_loss(const std::stop_token& stop) {
+void Elector::wait_until_not_leader(const std::stop_token& stop) {
   std::unique_lock lock{mutex_};
   while (!stop.stop_requested() && is_leader()) {
     // The lead may end by time alone, which notifies nobody.

@@ -20,9 +20,9 @@ struct ElectorOptions {
   ElectionTimes times;
 };
 
-/// Takes part in the election on a thread of its own. It asks for the lease only between a call of wait_for_lead() and
-/// the next loss that wait_for_loss() reports, so that no process leads without working. The destructor gives the lease
-/// back; everything that writes as the leader must have ended before. Any thread may call.
+/// Takes part in the election on a thread of its own. It asks for the lease only between a call of wait_until_leader()
+/// and the next loss that wait_until_not_leader() reports, so that no process leads without working. The destructor
+/// gives the lease back; everything that writes as the leader must have ended before. Any thread may call.
 class Elector {
  public:
   /// `api` and `clock` outlive the elector. Requests of `api` should have deadlines of about a second: a slower API
@@ -38,10 +38,10 @@ class Elector {
   [[nodiscard]] bool has_seen_lease() const { return has_seen_lease_; }
 
   /// Asks for the lease, and blocks until this process leads. False if `stop` was requested, leader or not.
-  [[nodiscard]] bool wait_for_lead(const std::stop_token& stop);
+  [[nodiscard]] bool wait_until_leader(const std::stop_token& stop);
   /// Blocks until this process no longer leads, or `stop` is requested. After a loss this process does not ask for the
-  /// lease before the next wait_for_lead().
-  void wait_for_loss(const std::stop_token& stop);
+  /// lease before the next wait_until_leader().
+  void wait_until_not_leader(const std::stop_token& stop);
 
  private:
   void run(const std::stop_token& stop);

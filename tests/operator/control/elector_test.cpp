@@ -49,7 +49,7 @@ TEST(Elector, LeadsWhenItIsAlone) {
   local::MemoryApi api{clock};
   std::stop_source stop;
   const auto alone = candidate(api, clock, "alone");
-  EXPECT_TRUE(alone->wait_for_lead(stop.get_token()));
+  EXPECT_TRUE(alone->wait_until_leader(stop.get_token()));
   EXPECT_TRUE(alone->has_seen_lease());
   EXPECT_EQ(holder(api), "alone");
 }
@@ -59,10 +59,10 @@ TEST(Elector, GivesTheLeaseBackAtItsEnd) {
   local::MemoryApi api{clock};
   std::stop_source stop;
   auto first = candidate(api, clock, "first");
-  ASSERT_TRUE(first->wait_for_lead(stop.get_token()));
+  ASSERT_TRUE(first->wait_until_leader(stop.get_token()));
   const auto second = candidate(api, clock, "second");
   first.reset();
-  EXPECT_TRUE(second->wait_for_lead(stop.get_token()));
+  EXPECT_TRUE(second->wait_until_leader(stop.get_token()));
   EXPECT_EQ(holder(api), "second");
 }
 
@@ -72,12 +72,12 @@ TEST(Elector, TakesOverFromOneThatFellSilentAndTheSilentOneKnows) {
   Outage outage{api};
   std::stop_source stop;
   const auto cut_off = candidate(outage.api(), clock, "cut off");
-  ASSERT_TRUE(cut_off->wait_for_lead(stop.get_token()));
+  ASSERT_TRUE(cut_off->wait_until_leader(stop.get_token()));
   const auto standby = candidate(api, clock, "standby");
   outage.begin();
-  cut_off->wait_for_loss(stop.get_token());
+  cut_off->wait_until_not_leader(stop.get_token());
   EXPECT_FALSE(cut_off->is_leader());
-  EXPECT_TRUE(standby->wait_for_lead(stop.get_token()));
+  EXPECT_TRUE(standby->wait_until_leader(stop.get_token()));
   EXPECT_FALSE(cut_off->is_leader());
 }
 
@@ -87,13 +87,13 @@ TEST(Elector, LeavesTheLeaseToOthersBetweenALossAndTheNextWait) {
   Outage outage{api};
   std::stop_source stop;
   const auto first = candidate(outage.api(), clock, "first");
-  ASSERT_TRUE(first->wait_for_lead(stop.get_token()));
+  ASSERT_TRUE(first->wait_until_leader(stop.get_token()));
   outage.begin();
-  first->wait_for_loss(stop.get_token());
+  first->wait_until_not_leader(stop.get_token());
   outage.end();
   // It could take the lease back before anybody else may take it.
   const auto standby = candidate(api, clock, "standby");
-  EXPECT_TRUE(standby->wait_for_lead(stop.get_token()));
+  EXPECT_TRUE(standby->wait_until_leader(stop.get_token()));
   EXPECT_FALSE(first->is_leader());
   EXPECT_EQ(holder(api), "standby");
 }
@@ -104,11 +104,11 @@ TEST(Elector, LeadsAgainWhenItsLeadIsWaitedForAgain) {
   Outage outage{api};
   std::stop_source stop;
   const auto alone = candidate(outage.api(), clock, "alone");
-  ASSERT_TRUE(alone->wait_for_lead(stop.get_token()));
+  ASSERT_TRUE(alone->wait_until_leader(stop.get_token()));
   outage.begin();
-  alone->wait_for_loss(stop.get_token());
+  alone->wait_until_not_leader(stop.get_token());
   outage.end();
-  EXPECT_TRUE(alone->wait_for_lead(stop.get_token()));
+  EXPECT_TRUE(alone->wait_until_leader(stop.get_token()));
   EXPECT_TRUE(alone->is_leader());
 }
 
@@ -163,7 +163,7 @@ TEST(Elector, LeadsFromBeforeItAskedForTheLeaseAndNotFromTheReply) {
   const ClockUntilCreate elector_clock{clock, api};
   std::stop_source stop;
   const auto elector = candidate(api, elector_clock, "slow");
-  ASSERT_TRUE(elector->wait_for_lead(stop.get_token()));
+  ASSERT_TRUE(elector->wait_until_leader(stop.get_token()));
   clock.advance(milliseconds{199});
   EXPECT_TRUE(elector->is_leader());
   clock.advance(milliseconds{1});
@@ -175,15 +175,15 @@ TEST(Elector, StopsWaitingWhenAskedTo) {
   local::MemoryApi api{clock};
   std::stop_source stop;
   const auto first = candidate(api, clock, "first");
-  ASSERT_TRUE(first->wait_for_lead(stop.get_token()));
+  ASSERT_TRUE(first->wait_until_leader(stop.get_token()));
   const auto second = candidate(api, clock, "second");
-  auto led = std::async(std::launch::async, [&] { return second->wait_for_lead(stop.get_token()); });
-  auto lost = std::async(std::launch::async, [&] { first->wait_for_loss(stop.get_token()); });
+  auto led = std::async(std::launch::async, [&] { return second->wait_until_leader(stop.get_token()); });
+  auto lost = std::async(std::launch::async, [&] { first->wait_until_not_leader(stop.get_token()); });
   stop.request_stop();
   EXPECT_FALSE(led.get());
   lost.get();
   EXPECT_TRUE(first->is_leader());
-  EXPECT_FALSE(first->wait_for_lead(stop.get_token())) << "a leader that is to stop does not begin again";
+  EXPECT_FALSE(first->wait_until_leader(stop.get_token())) << "a leader that is to stop does not begin again";
 }
 
 TEST(WriteGate, RefusesWritesAndLetsReadsThrough) {
