@@ -61,7 +61,7 @@ Result<Claim> claim_prefix(storage::Store& store, Time now) {
         ErrorKind::already_exists,
         fmt::format("there are checkpoints under {} already: name a folder or prefix of its own", store.uri_of("")));
   }
-  TRY(read_newest_sign(store, inventory));
+  TRY(read_newest_liveness(store, inventory));
   TRY(check_may_claim(inventory, importer(), store, now));
   Claim claim{.generation = inventory.generation_max + 1,
               .identity = importer(),

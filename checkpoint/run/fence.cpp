@@ -40,7 +40,7 @@ Result<void> check_not_superseded(const Inventory& inventory, const Claim& newes
 
 // Two runs by hand look like runs of one job: without this check they would fence each other for ever.
 Result<void> check_not_alive(const Inventory& inventory, const Claim& newest, const storage::Store& store, Time now) {
-  const auto left = inventory.newest_sign ? life_left(*inventory.newest_sign, now) : std::nullopt;
+  const auto left = inventory.newest_liveness ? alive_for(*inventory.newest_liveness, now) : std::nullopt;
   if (!left) return {};
   std::string message = fmt::format(
       "{} is in use by run {} of generation {}, which was started by hand and is alive: give each "
@@ -49,7 +49,7 @@ Result<void> check_not_alive(const Inventory& inventory, const Claim& newest, co
       store.uri_of(""), newest.identity.job, newest.generation, std::chrono::ceil<std::chrono::seconds>(*left).count(),
       store.uri_of(end_key(newest.generation)));
   // A process that is seen to run does not fall silent by waiting.
-  const bool may_be_dead = !inventory.newest_sign->is_running;
+  const bool may_be_dead = !inventory.newest_liveness->is_running;
   return fail(ErrorKind::invalid, std::move(message), may_be_dead ? left : std::nullopt);
 }
 

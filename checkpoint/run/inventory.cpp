@@ -191,11 +191,11 @@ Result<void> add_unlisted_files(storage::Store& store, const Manifest& manifest,
   return {};
 }
 
-Result<void> read_newest_sign(storage::Store& store, Inventory& inventory) {
-  inventory.newest_sign.reset();
+Result<void> read_newest_liveness(storage::Store& store, Inventory& inventory) {
+  inventory.newest_liveness.reset();
   if (inventory.claims.empty() || inventory.ended.contains(inventory.claims.back().generation)) return {};
-  return read_sign(store, inventory.claims.back()).map([&](const std::optional<LastSign>& sign) {
-    inventory.newest_sign = sign;
+  return read_liveness(store, inventory.claims.back()).map([&](const std::optional<Liveness>& liveness) {
+    inventory.newest_liveness = liveness;
   });
 }
 

@@ -32,7 +32,7 @@ struct Inventory {
   std::vector<UnreadableClaim> unreadable;
   std::set<std::int64_t> claimed;              ///< The generations with a claim, readable or not.
   std::int64_t generation_max = 0;             ///< The highest of `claimed`; 0: none.
-  std::optional<LastSign> newest_sign;         ///< The sign of life of the newest claim's run, if it is a run by hand.
+  std::optional<Liveness> newest_liveness;     ///< The newest claim's run's, if it is a run by hand.
   std::set<std::int64_t> ended;                ///< The generations whose runs have ended in order.
   std::vector<CheckpointId> present;           ///< All checkpoints, complete or not, in order.
   std::vector<CheckpointId> complete;          ///< The checkpoints with a manifest, in order.
@@ -74,8 +74,8 @@ inline constexpr std::size_t unlisted_checkpoints_max = 16;
 /// Adds the data files of `manifest` that exist and are not listed, up to the first that does not exist.
 [[nodiscard]] Result<void> add_unlisted_files(storage::Store& store, const Manifest& manifest, Inventory& inventory);
 
-/// Sets `newest_sign`.
-[[nodiscard]] Result<void> read_newest_sign(storage::Store& store, Inventory& inventory);
+/// Sets `newest_liveness`.
+[[nodiscard]] Result<void> read_newest_liveness(storage::Store& store, Inventory& inventory);
 
 /// Reads the claims again that may have changed: new ones, open ones, and the newest, which a clean-up removes with all
 /// others. True when any has changed.

@@ -61,23 +61,24 @@ std::optional<bool> is_running(std::string_view process) {
   return start_of(pid) == process.substr(slash + 1);
 }
 
-std::optional<std::chrono::milliseconds> life_left(const LastSign& sign, Time now) {
-  if (sign.is_running) return *sign.is_running ? std::optional<std::chrono::milliseconds>{life_time} : std::nullopt;
-  const auto left = sign.time + life_time - now;
+std::optional<std::chrono::milliseconds> alive_for(const Liveness& liveness, Time now) {
+  if (liveness.is_running)
+    return *liveness.is_running ? std::optional<std::chrono::milliseconds>{sign_valid_for} : std::nullopt;
+  const auto left = liveness.last_sign + sign_valid_for - now;
   return left > left.zero() ? std::optional{left} : std::nullopt;
 }
 
-Result<std::optional<LastSign>> read_sign(storage::Store& store, const Claim& claim) {
+Result<std::optional<Liveness>> read_liveness(storage::Store& store, const Claim& claim) {
   if (claim.process.empty()) return std::nullopt;
-  LastSign sign{.time = claim.time, .is_running = is_running(claim.process)};
+  Liveness liveness{.last_sign = claim.time, .is_running = is_running(claim.process)};
   const auto text = storage::get_text(store, alive_key(claim.generation));
   if (!text && !says_absent(text.error().kind)) return tl::unexpected(text.error());
   const auto said = text.and_then(unseal).and_then([](const nlohmann::json& object) {
     return read_fields("a sign of life", [&] { return object.at("timeMilliseconds").get<std::int64_t>(); });
   });
   // A sign that cannot be read is ignored: the run puts another one soon.
-  if (said) sign.time = std::max(sign.time, Time{std::chrono::milliseconds{*said}});
-  return sign;
+  if (said) liveness.last_sign = std::max(liveness.last_sign, Time{std::chrono::milliseconds{*said}});
+  return liveness;
 }
 
 SignsOfLife::SignsOfLife(storage::Store& store, const Clock& clock, std::int64_t generation,
@@ -93,7 +94,7 @@ void SignsOfLife::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const auto put = storage::put_text(store_, alive_key(generation_),
                                        seal({{"timeMilliseconds", clock_.now().time_since_epoch().count()}}));
-    // Without a sign for life_time another run may claim, which fences this one.
+    // Without a valid sign another run may claim, which fences this one.
     if (!put && !is_failing)
       logging::warn("this run cannot show that it is alive: another one may take over its checkpoints",
                     {{"error", put.error().message}});

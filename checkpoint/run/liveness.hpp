@@ -21,8 +21,8 @@ namespace trainyard::checkpoint {
 
 /// How often a run by hand puts its sign of life: one small object, overwritten.
 inline constexpr std::chrono::seconds sign_interval{30};
-/// How long a run is taken for alive after its last sign. The clocks of two machines must differ by less.
-inline constexpr std::chrono::seconds life_time{90};
+/// How long after its last sign of life a run is taken for alive. The clocks of two machines must differ by less.
+inline constexpr std::chrono::seconds sign_valid_for{90};
 
 /// Identifies this process among those of all machines: the machine's boot, the pid namespace, the pid, and when it
 /// started. Empty where /proc does not say.
@@ -32,19 +32,19 @@ inline constexpr std::chrono::seconds life_time{90};
 /// machine or container, or from before a restart of this machine.
 [[nodiscard]] std::optional<bool> is_running(std::string_view process);
 
-/// The last that is known of a run by hand.
-struct LastSign {
-  Time time;
-  std::optional<bool> is_running;  ///< True while its process runs. Nothing: not known here.
-  bool operator==(const LastSign&) const = default;
+/// What is known of a run by hand: when it last gave a sign of life, and whether its process runs.
+struct Liveness {
+  Time last_sign;
+  std::optional<bool> is_running;  ///< Nothing: not known on this machine.
+  bool operator==(const Liveness&) const = default;
 };
 
 /// How much longer the run is taken for alive; nothing when it is not. If its process is known to run, this is all of
-/// `life_time`, whatever the last sign. Pure.
-[[nodiscard]] std::optional<std::chrono::milliseconds> life_left(const LastSign& sign, Time now);
+/// `sign_valid_for`, whenever the last sign was. Pure.
+[[nodiscard]] std::optional<std::chrono::milliseconds> alive_for(const Liveness& liveness, Time now);
 
-/// The last sign of life of `claim`'s run; nothing for a run that gives none. The claim itself is the first sign.
-[[nodiscard]] Result<std::optional<LastSign>> read_sign(storage::Store& store, const Claim& claim);
+/// The liveness of `claim`'s run; nothing for a run that gives no signs of life. The claim itself is the first sign.
+[[nodiscard]] Result<std::optional<Liveness>> read_liveness(storage::Store& store, const Claim& claim);
 
 /// Puts a run's signs of life from a thread of its own until destroyed. A failed put is retried with the next sign.
 class SignsOfLife {

@@ -69,7 +69,7 @@ Result<Search> Search::begin(const Origin& origin) {
 }
 
 Result<void> Search::check_succession() {
-  return read_newest_sign(*store_, inventory_).and_then([&] {
+  return read_newest_liveness(*store_, inventory_).and_then([&] {
     return check_may_claim(inventory_, *resumer_, *store_, clock_->now());
   });
 }

@@ -29,7 +29,7 @@ TEST(CheckMayClaim, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
     Identity next;
     std::string refusal;  // Empty: the run may claim.
     ErrorKind kind = ErrorKind::invalid;
-    std::optional<LastSign> sign{};  // The newest run's.
+    std::optional<Liveness> liveness{};  // The newest run's.
   };
   const Row rows[] = {
       {"the first run of all", {}, {}, run_of("a", "1"), ""},
@@ -71,21 +71,21 @@ TEST(CheckMayClaim, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
        run_of("local", ""),
        "in use by run local of generation 1, which was started by hand and is alive",
        ErrorKind::invalid,
-       LastSign{.time = Time{}, .is_running = {}}},
+       Liveness{.last_sign = Time{}, .is_running = {}}},
       {"a run by hand after one that was killed",
        {run_of("local", "")},
        {},
        run_of("local", ""),
        "",
        ErrorKind::invalid,
-       LastSign{.time = Time{} - life_time, .is_running = {}}},
+       Liveness{.last_sign = Time{} - sign_valid_for, .is_running = {}}},
       {"a run by hand after one that lived a moment ago and ended",
        {run_of("local", "")},
        {1},
        run_of("local", ""),
        "",
        ErrorKind::invalid,
-       LastSign{.time = Time{}, .is_running = {}}},
+       Liveness{.last_sign = Time{}, .is_running = {}}},
       {"a job in whose place a run by hand resumed", {run_of("a", "1"), run_of("a", "")}, {}, run_of("a", "1", 2), ""},
       {"runs by hand of different models",
        {run_of("local", "")},
@@ -101,7 +101,7 @@ TEST(CheckMayClaim, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
       inventory.claims.push_back({.generation = ++inventory.generation_max, .identity = identity});
     }
     inventory.ended = row.ended;
-    inventory.newest_sign = row.sign;
+    inventory.newest_liveness = row.liveness;
     const auto may = check_may_claim(inventory, row.next, store, Time{});
     EXPECT_EQ(may.has_value(), row.refusal.empty()) << row.name;
     if (may) continue;

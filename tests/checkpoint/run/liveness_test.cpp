@@ -26,7 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-TEST(LifeLeft, IsMeasuredFromTheLastSignUnlessTheProcessItselfIsSeen) {
+TEST(AliveFor, IsMeasuredFromTheLastSignUnlessTheProcessItselfIsSeen) {
   constexpr Time sign{1h};
   struct Row {
     std::string_view name;
@@ -35,16 +35,16 @@ TEST(LifeLeft, IsMeasuredFromTheLastSignUnlessTheProcessItselfIsSeen) {
     std::optional<std::chrono::milliseconds> expected;
   };
   const Row rows[] = {
-      {"just now", {}, sign, life_time},
+      {"just now", {}, sign, sign_valid_for},
       {"a while ago", {}, sign + 50s, 40s},
-      {"for the last moment", {}, sign + life_time - 1ms, 1ms},
-      {"no longer", {}, sign + life_time, std::nullopt},
-      {"by a clock that is ahead of this one", {}, sign - 10s, life_time + 10s},
-      {"its process runs, though its signs stopped", true, sign + 24h, life_time},
+      {"for the last moment", {}, sign + sign_valid_for - 1ms, 1ms},
+      {"no longer", {}, sign + sign_valid_for, std::nullopt},
+      {"by a clock that is ahead of this one", {}, sign - 10s, sign_valid_for + 10s},
+      {"its process runs, though its signs stopped", true, sign + 24h, sign_valid_for},
       {"its process is gone, though it gave a sign just now", false, sign, std::nullopt},
   };
   for (const Row& row : rows)
-    EXPECT_EQ(life_left({.time = sign, .is_running = row.is_running}, row.now), row.expected) << row.name;
+    EXPECT_EQ(alive_for({.last_sign = sign, .is_running = row.is_running}, row.now), row.expected) << row.name;
 }
 
 TEST(IsRunning, KnowsThisMachinesProcessesAlone) {
@@ -109,7 +109,7 @@ TEST_F(ARunByHand, IsTakenForAliveByItsLastSign) {
   const std::string sign =
       R"({"timeMilliseconds":)" + std::to_string((first.clock.now() + 1h).time_since_epoch().count()) + "}";
   ASSERT_TRUE(storage::put_text(first.store(), "generations/1.alive", seal(nlohmann::json::parse(sign))));
-  second.clock.advance(1h + life_time - 1s);
+  second.clock.advance(1h + sign_valid_for - 1s);
   EXPECT_THAT(second.restore().error().message, HasSubstr("begin again in 1 s"));
   second.clock.advance(1s);
   EXPECT_EQ(second.restore().value()->step, 10);
@@ -181,7 +181,7 @@ TEST_F(ARunByHand, IsWaitedForByAllRanksOfItsSuccessor) {
 }
 
 TEST_F(ARunByHand, ThatWasKilledIsFollowedWhenItsSignsAreOld) {
-  second.clock.advance(life_time);
+  second.clock.advance(sign_valid_for);
   EXPECT_EQ(second.restore().value()->step, 10);
   EXPECT_EQ(first.save(20).error().kind, ErrorKind::conflict) << "it lived after all";
 }
@@ -248,7 +248,7 @@ TEST(SignsOfLife, AreGivenAgainAndAgainAlsoWhereOneFails) {
   }
   const Claim claim{.generation = 7, .time = Time{}, .process = "another machine's"};
   fakes::MemoryStore plain{objects};
-  EXPECT_EQ(read_sign(plain, claim).value()->time, clock.now());
+  EXPECT_EQ(read_liveness(plain, claim).value()->last_sign, clock.now());
 }
 
 TEST(SignsOfLife, ThatFailAreLoggedOnceUntilOneSucceeds) {
