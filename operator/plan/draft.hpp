@@ -26,7 +26,7 @@ struct Draft {
   void requeue_within(const std::optional<std::chrono::milliseconds>& wait) {
     if (wait) requeue_within(*wait);
   }
-  void act(std::vector<Action> more) {
+  void add_actions(std::vector<Action> more) {
     actions.insert(actions.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
 };

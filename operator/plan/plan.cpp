@@ -27,7 +27,7 @@ void plan_finished(const Observed& observed, Time now, Draft& draft) {
   }
   draft.requeue_within(left);
   take_checkpoint_requests(draft.status, observed, members_of(observed), now);
-  draft.act(clean_pods_of_finished_job(observed));
+  draft.add_actions(clean_pods_of_finished_job(observed));
   plan_finalizer(observed, now, draft);
 }
 

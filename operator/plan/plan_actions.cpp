@@ -73,11 +73,11 @@ void plan_actions(const Observed& observed, const std::vector<Member>& members, 
   const api::TrainingJobStatus& status = observed.job.status;
   if (status.phase == api::Phase::suspending || status.phase == api::Phase::suspended) {
     const milliseconds left = time_left_to_save(draft.status, observed, members, now);
-    if (left.count() == 0) return draft.act(delete_live_pods(observed));
-    draft.act(delete_pods_of_older_attempts(observed));
+    if (left.count() == 0) return draft.add_actions(delete_live_pods(observed));
+    draft.add_actions(delete_pods_of_older_attempts(observed));
     return draft.requeue_within(left);
   }
-  if (is_active(status)) draft.act(delete_pods_of_older_attempts(observed));
+  if (is_active(status)) draft.add_actions(delete_pods_of_older_attempts(observed));
   if (const milliseconds wait = time_until_creation(observed, now); wait.count() > 0) return draft.requeue_within(wait);
   if (status.attempt > 0) {
     create_missing(observed, members, draft);

@@ -13,20 +13,20 @@ namespace {
 constexpr std::int64_t header_bytes = 32;
 constexpr std::int64_t row_alignment_bytes = 32;
 constexpr std::int64_t number_bytes = 4;
-constexpr double level_max = 255.0;
+constexpr double byte_max = 255.0;
 constexpr double range_min = 1e-7;  // Added to each range, so that none is zero.
 
-/// How the bytes of a row stand for numbers: number = (byte + least) / scale.
+/// How the bytes of a row stand for numbers: level = byte + level_min, number = level / scale.
 struct Levels {
-  torch::Tensor scale;     // [R, 1], like the others
-  torch::Tensor greatest;  // the greatest number's level
-  torch::Tensor least;     // what stands for byte 0
+  torch::Tensor scale;      // [R, 1], like the others
+  torch::Tensor level_max;  // the greatest number's level
+  torch::Tensor level_min;  // byte 0's level
 };
 
 Levels levels_between(const torch::Tensor& least, const torch::Tensor& greatest) {
-  const torch::Tensor scale = level_max / (greatest - least + range_min);
-  const torch::Tensor upper = torch::round(greatest * scale);
-  return {.scale = scale, .greatest = upper, .least = upper - level_max};
+  const torch::Tensor scale = byte_max / (greatest - least + range_min);
+  const torch::Tensor level_max = torch::round(greatest * scale);
+  return {.scale = scale, .level_max = level_max, .level_min = level_max - byte_max};
 }
 
 torch::Tensor as_bytes(const torch::Tensor& numbers) {
@@ -46,11 +46,11 @@ torch::Tensor compress(const torch::Tensor& rows) {
   const torch::Tensor least = rows.amin(1, /*keepdim=*/true);
   const torch::Tensor greatest = rows.amax(1, /*keepdim=*/true);
   const Levels levels = levels_between(least, greatest);
-  const torch::Tensor level = torch::minimum(torch::round(rows * levels.scale), levels.greatest) - levels.least;
+  const torch::Tensor bytes = torch::minimum(torch::round(rows * levels.scale), levels.level_max) - levels.level_min;
   compressed.slice(1, 0, number_bytes).copy_(as_bytes(least));
   compressed.slice(1, number_bytes, 2 * number_bytes).copy_(as_bytes(greatest));
   // Large numbers that hardly differ have levels that float32 rounds beyond a byte.
-  compressed.slice(1, header_bytes, header_bytes + columns).copy_(level.nan_to_num(0.0).clamp(0.0, level_max));
+  compressed.slice(1, header_bytes, header_bytes + columns).copy_(bytes.nan_to_num(0.0).clamp(0.0, byte_max));
   return compressed;
 }
 
@@ -60,7 +60,7 @@ torch::Tensor decompress(const torch::Tensor& compressed, std::int64_t columns) 
   };
   const Levels levels = levels_between(number_at(0), number_at(number_bytes));
   const torch::Tensor bytes = compressed.slice(1, header_bytes, header_bytes + columns).to(torch::kFloat);
-  return (bytes + levels.least) / levels.scale;
+  return (bytes + levels.level_min) / levels.scale;
 }
 
 ByteMean::ByteMean(torch::Tensor numbers, c10::intrusive_ptr<c10d::ProcessGroup> process_group)
@@ -72,7 +72,7 @@ c10::intrusive_ptr<c10d::Work> ByteMean::begin() {
   const torch::NoGradGuard no_grad;
   if (!chunks_.defined())
     chunks_ = torch::zeros({process_group_->getSize(), columns_}, numbers_.options().dtype(torch::kFloat));
-  of_chunks().copy_(numbers_);
+  numbers_in_chunks().copy_(numbers_);
   sent_ = compress(chunks_);
   received_ = torch::empty_like(sent_);
   stage_ = Stage::parts;
@@ -82,13 +82,13 @@ c10::intrusive_ptr<c10d::Work> ByteMean::begin() {
 
 c10::intrusive_ptr<c10d::Work> ByteMean::proceed() {
   const torch::NoGradGuard no_grad;
-  const torch::Tensor read = decompress(received_, columns_);
+  const torch::Tensor decompressed = decompress(received_, columns_);
   if (std::exchange(stage_, Stage::means) == Stage::parts) {
-    sent_ = compress(read.mean(0, /*keepdim=*/true));
+    sent_ = compress(decompressed.mean(0, /*keepdim=*/true));
     return process_group_->_allgather_base(received_, sent_);
   }
-  chunks_.copy_(read);
-  numbers_.copy_(of_chunks());
+  chunks_.copy_(decompressed);
+  numbers_.copy_(numbers_in_chunks());
   return {};
 }
 
@@ -102,9 +102,9 @@ class ByteGrad final : public BucketExchange {
  public:
   ByteGrad(const std::vector<ExchangedBucket>& buckets, c10::intrusive_ptr<c10d::ProcessGroup> process_group)
       : BucketExchange{std::move(process_group)} {
-    for (const ExchangedBucket& of : buckets) {
-      const torch::Tensor gradients = of.flat.slice(0, 0, of.flat.numel() - of.used.numel());
-      buckets_.push_back({.mean = ByteMean{gradients, this->process_group()}, .used = of.used, .sum_of_used = {}});
+    for (const ExchangedBucket& bucket : buckets) {
+      const torch::Tensor gradients = bucket.flat.slice(0, 0, bucket.flat.numel() - bucket.used.numel());
+      buckets_.push_back({.mean = ByteMean{gradients, this->process_group()}, .used = bucket.used, .sum_of_used = {}});
     }
   }
 

@@ -41,7 +41,7 @@ class ByteMean {
  private:
   enum class Stage { parts, means };  // the collective under way
 
-  [[nodiscard]] torch::Tensor of_chunks() const { return chunks_.view({-1}).slice(0, 0, numbers_.numel()); }
+  [[nodiscard]] torch::Tensor numbers_in_chunks() const { return chunks_.view({-1}).slice(0, 0, numbers_.numel()); }
 
   torch::Tensor numbers_;
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;

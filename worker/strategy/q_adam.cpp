@@ -19,39 +19,39 @@ class QAdam final : public BucketExchange {
       : BucketExchange{std::move(process_group)},
         warmup_steps_{warmup_steps},
         steps_{torch::zeros({1}, torch::kInt64)} {
-    for (const ExchangedBucket& of : buckets) {
-      const torch::Tensor momenta = of.flat.slice(0, 0, of.flat.numel() - of.used.numel());
-      buckets_.push_back({.of = of, .mean = ByteMean{momenta, this->process_group()}, .sum_of_used = {}});
+    for (const ExchangedBucket& bucket : buckets) {
+      const torch::Tensor moments = bucket.flat.slice(0, 0, bucket.flat.numel() - bucket.used.numel());
+      buckets_.push_back({.exchanged = bucket, .mean = ByteMean{moments, this->process_group()}, .sum_of_used = {}});
     }
   }
 
   [[nodiscard]] std::unique_ptr<Optimizer> adapt(std::unique_ptr<Optimizer> optimizer) override {
-    adam_ = dynamic_cast<AdamOfMomenta*>(optimizer.get());
+    adam_ = dynamic_cast<AdamWithExchangedMoments*>(optimizer.get());
     if (adam_ == nullptr)
       throw InvalidJob{
           "training.strategy.algorithm: qadam trains only with Trainyard's own adam, and the model configures another "
           "optimizer: let it make one by make_optimizer() with the name adam, or choose another algorithm"};
-    for (const AdamOfMomenta::Parameter& parameter : adam_->momentum_parameters()) {
-      for (Bucket& bucket : buckets_) take_moment(bucket, parameter);
+    for (const AdamWithExchangedMoments::Parameter& parameter : adam_->parameters_with_moments()) {
+      for (Bucket& bucket : buckets_) add_first_moments(bucket, parameter);
     }
     return optimizer;
   }
 
-  [[nodiscard]] double factor() const override { return is_warm() ? 1.0 : BucketExchange::factor(); }
+  [[nodiscard]] double factor() const override { return is_warmed_up() ? 1.0 : BucketExchange::factor(); }
 
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin(std::size_t index) override {
     Bucket& bucket = buckets_[index];
-    if (!is_warm()) return sum(bucket.of.flat);
+    if (!is_warmed_up()) return sum(bucket.exchanged.flat);
     const torch::NoGradGuard no_grad;
-    for (const Momentum& momentum : bucket.momenta) {
-      torch::Tensor gradient = momentum.gradient;
-      if (momentum.weight_decay != 0.0) gradient.add_(momentum.parameter, momentum.weight_decay);
-      gradient.mul_(1.0 - adam_->beta1()).add_(momentum.first_moment, adam_->beta1());
+    for (const FirstMoment& moment : bucket.first_moments) {
+      torch::Tensor gradient = moment.gradient;
+      if (moment.weight_decay != 0.0) gradient.add_(moment.parameter, moment.weight_decay);
+      gradient.mul_(1.0 - adam_->beta1()).add_(moment.last, adam_->beta1());
     }
     if (world_size() == 1) return {};
     count(bucket.mean.bytes());
     auto work = bucket.mean.begin();
-    bucket.sum_of_used = sum(bucket.of.used);
+    bucket.sum_of_used = sum(bucket.exchanged.used);
     return work;
   }
 
@@ -64,7 +64,8 @@ class QAdam final : public BucketExchange {
 
   void end_step() override {
     check(adam_ != nullptr, "adapt() is called before the first step");
-    adam_->take_momenta(is_warm());
+    using Grad = AdamWithExchangedMoments::Grad;
+    adam_->take_grad_for(is_warmed_up() ? Grad::first_moment : Grad::gradient);
     steps_.add_(1);
   }
 
@@ -72,35 +73,35 @@ class QAdam final : public BucketExchange {
   [[nodiscard]] std::vector<torch::Tensor> common_state() const override { return {steps_}; }
 
  private:
-  struct Momentum {
+  struct FirstMoment {
     torch::Tensor gradient;  // a view of the bucket
     torch::Tensor parameter;
-    torch::Tensor first_moment;
+    torch::Tensor last;  // of the step before
     double weight_decay = 0.0;
   };
   struct Bucket {
-    ExchangedBucket of;
+    ExchangedBucket exchanged;
     ByteMean mean;
     c10::intrusive_ptr<c10d::Work> sum_of_used;  // nothing in the warm-up, and once proceed() has returned it
-    std::vector<Momentum> momenta{};             // of the parameters that the optimizer trains
+    std::vector<FirstMoment> first_moments{};    // of the parameters that the optimizer trains
   };
 
-  [[nodiscard]] bool is_warm() const { return *steps_.const_data_ptr<std::int64_t>() >= warmup_steps_; }
+  [[nodiscard]] bool is_warmed_up() const { return *steps_.const_data_ptr<std::int64_t>() >= warmup_steps_; }
 
-  static void take_moment(Bucket& bucket, const AdamOfMomenta::Parameter& parameter) {
-    for (const ExchangedBucket::Part& part : bucket.of.parts) {
+  static void add_first_moments(Bucket& bucket, const AdamWithExchangedMoments::Parameter& parameter) {
+    for (const ExchangedBucket::Part& part : bucket.exchanged.parts) {
       if (!part.of.is_same(parameter.tensor)) continue;
-      bucket.momenta.push_back({.gradient = part.gradient,
-                                .parameter = parameter.tensor.detach(),
-                                .first_moment = parameter.first_moment,
-                                .weight_decay = parameter.weight_decay});
+      bucket.first_moments.push_back({.gradient = part.gradient,
+                                      .parameter = parameter.tensor.detach(),
+                                      .last = parameter.first_moment,
+                                      .weight_decay = parameter.weight_decay});
     }
   }
 
   std::int64_t warmup_steps_;
   std::vector<Bucket> buckets_;
-  AdamOfMomenta* adam_ = nullptr;  // set by adapt()
-  torch::Tensor steps_;            // int64 [1], on the host: the steps exchanged so far
+  AdamWithExchangedMoments* adam_ = nullptr;  // set by adapt()
+  torch::Tensor steps_;                       // int64 [1], on the host: the steps exchanged so far
 };
 
 }  // namespace

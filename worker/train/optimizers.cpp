@@ -64,14 +64,14 @@ class FusedAdam : public ForeachOptimizer {
 };
 
 /// Adam, for which an exchange may compute the means (see strategy/q_adam.hpp).
-class Adam final : public FusedAdam, public strategy::AdamOfMomenta {
+class Adam final : public FusedAdam, public strategy::AdamWithExchangedMoments {
  public:
   using FusedAdam::FusedAdam;
 
   [[nodiscard]] double beta1() const override { return spec_.beta1; }
-  [[nodiscard]] std::vector<AdamOfMomenta::Parameter> momentum_parameters() override {
+  [[nodiscard]] std::vector<AdamWithExchangedMoments::Parameter> parameters_with_moments() override {
     make_state_once();
-    std::vector<AdamOfMomenta::Parameter> found;
+    std::vector<AdamWithExchangedMoments::Parameter> found;
     for (std::size_t index = 0; index < parameters().size(); ++index) {
       const OptimizedParameter& parameter = parameters()[index];
       found.push_back(
@@ -79,11 +79,11 @@ class Adam final : public FusedAdam, public strategy::AdamOfMomenta {
     }
     return found;
   }
-  void take_momenta(bool takes) override { takes_momenta_ = takes; }
+  void take_grad_for(Grad grad) override { grad_ = grad; }
 
  protected:
   void step_group(const Group& group) override {
-    if (!takes_momenta_) return FusedAdam::step_group(group);
+    if (grad_ == Grad::gradient) return FusedAdam::step_group(group);
     const std::vector<torch::Tensor> means = group.of(means_), steps = group.of(steps_);
     count(steps);
     // Bagua's formula: the second moments stay, and the corrections of both biases go on.
@@ -114,7 +114,7 @@ class Adam final : public FusedAdam, public strategy::AdamOfMomenta {
     return corrections;
   }
 
-  bool takes_momenta_ = false;
+  Grad grad_ = Grad::gradient;
 };
 
 class FusedSgd final : public ForeachOptimizer {
