@@ -4,7 +4,6 @@
 
 #include "operator/manifest/names.hpp"
 #include "operator/plan/checkpoint_request.hpp"
-#include "operator/plan/ownership.hpp"
 
 namespace trainyard::manager {
 namespace {
@@ -20,8 +19,8 @@ bool is_over(const api::TrainingJob& job) {
 std::optional<resource::Pod> running_rank_0(const reconcile::Caches& caches, const api::TrainingJob& job) {
   auto pod =
       caches.pods.find({.name_space = job.metadata.name_space, .name = manifest::pod_name(job, job.status.attempt, 0)});
-  const bool is_running =
-      pod && plan::is_pod_of(*pod, job) && pod->phase == resource::PodPhase::running && !pod->metadata.deletion_time;
+  const bool is_running = pod && manifest::is_pod_of(*pod, job) && pod->phase == resource::PodPhase::running &&
+                          !pod->metadata.deletion_time;
   return is_running ? std::move(pod) : std::nullopt;
 }
 

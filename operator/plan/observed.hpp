@@ -36,8 +36,8 @@ struct CreateFailure {
 /// Everything that a decision about one job rests on.
 struct Observed {
   api::TrainingJob job;
-  std::vector<resource::Pod> pods;                    ///< The job's own (ownership.hpp), of every attempt.
-  std::optional<resource::Service> service;           ///< The job's own (ownership.hpp).
+  std::vector<resource::Pod> pods;                    ///< The job's own (manifest::is_pod_of), of every attempt.
+  std::optional<resource::Service> service;           ///< The job's own.
   std::map<std::string, resource::Node> nodes;        ///< By name; empty where the operator may not read nodes.
   std::map<std::string, std::string> mount_failures;  ///< By pod name: the kubelet's last message about its volumes.
   std::optional<ProgressReport> progress;

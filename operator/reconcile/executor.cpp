@@ -11,8 +11,8 @@
 #include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
+#include "operator/manifest/names.hpp"
 #include "operator/plan/deletion.hpp"
-#include "operator/plan/ownership.hpp"
 #include "operator/plan/refused_status.hpp"
 #include "operator/reconcile/events.hpp"
 #include "operator/reconcile/shared_calls.hpp"
@@ -81,7 +81,7 @@ Result<bool> Executor::is_gone(const api::TrainingJob& job, const std::string& n
   if (!object && object.error().kind == ErrorKind::not_found) return true;
   TRY(object);
   auto pod = TRY(resource::parse_pod(*object));
-  if (!plan::is_controlled_by(pod.metadata, job)) return true;
+  if (!manifest::is_controlled_by(pod.metadata, job)) return true;
   if (is_labelled(pod.metadata)) {
     logging::warn("pod was missing from the cache", {{"job", full_name(job)}, {"pod", name}});
     caches_.pods.put(std::move(pod));
@@ -187,7 +187,7 @@ Result<void> Executor::create(const api::TrainingJob& job, const kube::ResourceT
   TRY(reply);
   auto stored = TRY(parse(*reply));
   const api::Metadata metadata = stored.metadata;
-  if (!plan::is_controlled_by(metadata, job)) {
+  if (!manifest::is_controlled_by(metadata, job)) {
     return fail(ErrorKind::already_exists,
                 fmt::format("{} {} exists and belongs to somebody else: delete it, or give the job another name",
                             type.kind, metadata.name));

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "operator/plan/ownership.hpp"
+#include "operator/manifest/names.hpp"
 
 namespace trainyard::reconcile {
 namespace {
@@ -10,14 +10,14 @@ namespace {
 std::vector<resource::Pod> pods_of(const api::TrainingJob& job, const Caches& caches, const JobMemory& memory) {
   std::vector<resource::Pod> pods = caches.pods.owned_by(job.metadata.uid);
   std::erase_if(pods, [&](const resource::Pod& pod) {
-    return !plan::is_pod_of(pod, job) || memory.foreign_pods.contains(pod.metadata.uid);
+    return !manifest::is_pod_of(pod, job) || memory.foreign_pods.contains(pod.metadata.uid);
   });
   return pods;
 }
 
 std::optional<resource::Service> service_of(const api::TrainingJob& job, const Caches& caches) {
   for (resource::Service& service : caches.services.owned_by(job.metadata.uid)) {
-    if (plan::is_service_of(service, job)) return std::move(service);
+    if (manifest::is_service_of(service, job)) return std::move(service);
   }
   return std::nullopt;
 }

@@ -1,5 +1,3 @@
-#include "operator/plan/ownership.hpp"
-
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -7,7 +5,7 @@
 #include "operator/manifest/names.hpp"
 #include "tests/builders/an_observed.hpp"
 
-namespace trainyard::plan {
+namespace trainyard::manifest {
 namespace {
 
 /// A job of two ranks in its third attempt.
@@ -81,4 +79,4 @@ TEST(IsServiceOf, ComparesNamespaceOwnerAndName) {
 }
 
 }  // namespace
-}  // namespace trainyard::plan
+}  // namespace trainyard::manifest
