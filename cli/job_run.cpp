@@ -4,19 +4,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "cli/checkpoint_request.hpp"
-#include "cli/job_watch.hpp"
 #include "cli/local_run.hpp"
 #include "cli/progress_text.hpp"
 #include "cli/request_box.hpp"
 #include "cli/volume_map.hpp"
+#include "common/logging.hpp"
 #include "common/text.hpp"
 #include "local/cluster.hpp"
+#include "operator/kube/api.hpp"
 #include "operator/manifest/names.hpp"
 #include "operator/manifest/worker_pod.hpp"
 
@@ -47,6 +52,67 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   if (!name.starts_with(step_prefix)) return std::nullopt;
   return parse_number<std::int64_t>(std::string_view{name}.substr(step_prefix.size()));
 }
+
+/// The newest state of one TrainingJob. Any thread may call.
+class JobWatch {
+ public:
+  /// `api` outlives the watch.
+  JobWatch(kube::Api& api, std::string name_space, std::string name)
+      : api_{api},
+        name_space_{std::move(name_space)},
+        name_{std::move(name)},
+        thread_{[this](const std::stop_token& stop) { run(stop); }} {}
+
+  /// Returns when the job has changed or after `limit`, whichever comes first.
+  void wait(std::chrono::milliseconds limit) {
+    std::unique_lock lock{mutex_};
+    changed_.wait_for(lock, limit, [this] { return has_news_; });
+    has_news_ = false;
+  }
+
+  /// The newest state; empty: no event has come yet.
+  [[nodiscard]] std::optional<TrainingJob> latest() const {
+    const std::scoped_lock lock{mutex_};
+    return latest_;
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    // Each watch begins without a version, so its first event is the job's present state.
+    while (!stop.stop_requested()) {
+      const auto ended = api_.watch(
+          kube::training_jobs, {.name_space = name_space_}, [this](const kube::WatchEvent& event) { take(event); },
+          stop);
+      if (!ended && ended.error().kind != ErrorKind::cancelled) {
+        logging::debug("watch ended, starting it again", {{"job", name_}, {"error", ended.error().message}});
+      }
+    }
+  }
+
+  void take(const kube::WatchEvent& event) {
+    if (event.type == kube::WatchEventType::bookmark || event.object.at("metadata").value("name", "") != name_) return;
+    auto job = api::parse_training_job(event.object);
+    if (!job) {
+      logging::error("a job's status cannot be read", {{"job", name_}, {"error", job.error().message}});
+      return;
+    }
+    {
+      const std::scoped_lock lock{mutex_};
+      latest_ = *std::move(job);
+      has_news_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  kube::Api& api_;
+  const std::string name_space_;
+  const std::string name_;
+  mutable std::mutex mutex_;  // guards the two below
+  std::optional<TrainingJob> latest_;
+  bool has_news_ = false;
+  std::condition_variable changed_;
+  std::jthread thread_;  // Last: joins before the rest dies.
+};
 
 class JobRun {
  public:
