@@ -1,14 +1,18 @@
 #include "cli/local_job.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "api/training_job.hpp"
 #include "api/validation/validate.hpp"
+#include "cli/hosts.hpp"
 #include "common/try.hpp"
 #include "operator/manifest/containers.hpp"
 #include "operator/manifest/objects.hpp"
@@ -209,6 +213,39 @@ Result<void> add_secret(std::string_view flag, std::map<std::string, local::Vari
     }
     values.insert_or_assign(line.substr(0, at), line.substr(at + 1));
   }
+  return {};
+}
+
+local::Variables inherited_environment() {
+  // The pod's own variables replace inherited ones, but a program would also read a launcher's variable that no pod
+  // sets.
+  local::Variables variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = text.substr(0, equals);
+    if (name.starts_with("TORCHELASTIC_") || name.starts_with("PET_") || name.starts_with("TRAINYARD_")) {
+      // Users may set the deadlines and the rank program.
+      if (name != "TRAINYARD_RANK_PROGRAM" && !name.ends_with("_SECONDS")) continue;
+    }
+    variables.emplace(name, text.substr(equals + 1));
+  }
+  for (const auto* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
+                           "NODE_RANK", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE"})
+    variables.erase(name);
+  return variables;
+}
+
+Result<void> use_seats(local::ProcessKubeletOptions& kubelet, std::vector<local::RankSeat> seats,
+                       const std::string& ssh_config) {
+  TRY(add_own_address(seats));
+  kubelet.seats = std::move(seats);
+  kubelet.gpus.reset();
+  kubelet.ssh_config = ssh_config.empty() ? "" : std::filesystem::absolute(ssh_config).string();
+  std::error_code error;
+  kubelet.self_program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  if (error) return fail(ErrorKind::io, fmt::format("reading /proc/self/exe: {}", error.message()));
   return {};
 }
 

@@ -51,4 +51,12 @@ struct LocalJob {
 /// ErrorKind::invalid for any other form, io if the file cannot be read. No error message holds a value.
 [[nodiscard]] Result<void> add_secret(std::string_view flag, std::map<std::string, local::Variables>& secrets);
 
+/// This process's environment for its ranks, without the variables about ranks that an outer launcher may have set.
+[[nodiscard]] local::Variables inherited_environment();
+
+/// Lets the kubelet run rank i at seats[i], where ssh reads `ssh_config`; an empty one is ssh's own. Errors: those of
+/// add_own_address(), and ErrorKind::io.
+[[nodiscard]] Result<void> use_seats(local::ProcessKubeletOptions& kubelet, std::vector<local::RankSeat> seats,
+                                     const std::string& ssh_config);
+
 }  // namespace trainyard::cli

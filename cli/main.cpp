@@ -18,6 +18,7 @@
 #include "cli/local_run.hpp"
 #include "cli/logs.hpp"
 #include "cli/run.hpp"
+#include "cli/run_command.hpp"
 #include "cli/run_folder.hpp"
 #include "cli/snapshots/command.hpp"
 #include "cli/status.hpp"

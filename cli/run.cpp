@@ -13,8 +13,6 @@
 #include <string_view>
 
 #include "api/contract.hpp"
-#include "api/validation/validate.hpp"
-#include "cli/command_name.hpp"
 #include "cli/console.hpp"
 #include "cli/errors.hpp"
 #include "cli/job_file.hpp"
@@ -22,7 +20,6 @@
 #include "cli/local_job.hpp"
 #include "cli/nothing_left.hpp"
 #include "cli/stop_signals.hpp"
-#include "cli/stream_choice.hpp"
 #include "common/exit_codes.hpp"
 #include "common/try.hpp"
 #include "local/container.hpp"
@@ -33,28 +30,6 @@ namespace {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-/// This process's environment for its ranks, without the variables about ranks that an outer launcher may have set.
-local::Variables inherited_environment() {
-  // The pod's own variables replace inherited ones, but a program would also read a launcher's variable that no pod
-  // sets.
-  local::Variables variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const auto equals = text.find('=');
-    if (equals == std::string_view::npos) continue;
-    const std::string_view name = text.substr(0, equals);
-    if (name.starts_with("TORCHELASTIC_") || name.starts_with("PET_") || name.starts_with("TRAINYARD_")) {
-      // Users may set the deadlines and the rank program.
-      if (name != "TRAINYARD_RANK_PROGRAM" && !name.ends_with("_SECONDS")) continue;
-    }
-    variables.emplace(name, text.substr(equals + 1));
-  }
-  for (const auto* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
-                           "NODE_RANK", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE"})
-    variables.erase(name);
-  return variables;
-}
 
 /// The environment variable `name` of this process; empty: it is not set.
 std::optional<std::string> environment_of(const char* name) {
@@ -117,19 +92,6 @@ Result<void> choose_free_gpus(const std::optional<local::DeviceChoice>& choice, 
     gpus = std::move(free);
   }
   return choice ? choose_devices(*choice, machine) : Result<void>{};
-}
-
-/// Lets the kubelet run rank i at seats[i].
-Result<void> use_seats(local::ProcessKubeletOptions& kubelet, std::vector<local::RankSeat> seats,
-                       const std::string& ssh_config) {
-  TRY(add_own_address(seats));
-  kubelet.seats = std::move(seats);
-  kubelet.gpus.reset();
-  kubelet.ssh_config = ssh_config.empty() ? "" : fs::absolute(ssh_config).string();
-  std::error_code error;
-  kubelet.self_program = fs::read_symlink("/proc/self/exe", error).string();
-  if (error) return fail(ErrorKind::io, fmt::format("reading /proc/self/exe: {}", error.message()));
-  return {};
 }
 
 bool has_rank_here(const std::vector<local::RankSeat>& seats) {
@@ -254,68 +216,6 @@ Result<void> check_names(const std::vector<Document>& jobs) {
   return {};
 }
 
-json command_job(const RunCommandOptions& options, const std::string& name) {
-  return {
-      {"apiVersion", "trainyard.dev/v1alpha1"},
-      {"kind", "TrainingJob"},
-      {"metadata", {{"name", name}}},
-      {"spec",
-       {{"replicas", options.processes},
-        {"gpusPerPod", 0},  // As under torchrun: every rank sees all GPUs, and LOCAL_RANK chooses one.
-        {"restart",
-         {{"application", {{"max", options.restarts_max}}},
-          // --max-restarts is the limit for both, since a user's command may end with any exit code.
-          {"infrastructure", {{"max", options.restarts_max}}},
-          {"backoff", {{"initial", "0s"}, {"max", "0s"}}}}},
-        {"template",
-         {{"spec",
-           {{"containers", json::array({{{"name", "worker"}, {"image", "none"}, {"command", options.command}}})}}}}}}}};
-}
-
-/// The variable `name` with this process's value or, if it has none, with `torchruns`, which torchrun would set.
-std::pair<const std::string, std::string> own_or_torchruns(std::string_view name, std::string_view torchruns) {
-  const std::string key{name};
-  return {key, environment_of(key.c_str()).value_or(std::string{torchruns})};
-}
-
-/// The variables that torchrun sets for `processes` ranks on one node. To the operator they are pods with one rank
-/// each.
-local::Variables one_node_environment(std::int64_t processes) {
-  const std::string count = std::to_string(processes);
-  return {{"LOCAL_RANK", "$(RANK)"},
-          {"LOCAL_WORLD_SIZE", count},
-          {"NODE_RANK", "0"},
-          {"GROUP_RANK", "0"},
-          {"GROUP_WORLD_SIZE", "1"},
-          {"PET_NNODES", "1"},
-          {"PET_NODE_RANK", "0"},
-          {"PET_NPROC_PER_NODE", count},
-          own_or_torchruns(contract::env_nccl_async_error_handling, contract::default_async_error_handling),
-          // Empty, not 0: despite gpusPerPod 0 every rank sees all GPUs of this machine, if there are any.
-          {std::string{contract::env_gpus_per_pod}, ""}};
-}
-
-/// The seats of a command's ranks on the hosts that `options` name; empty: on this machine.
-Result<std::vector<local::RankSeat>> command_seats(const RunCommandOptions& options) {
-  const auto hosts = TRY(read_hosts(options.hosts));
-  if (hosts.empty()) return std::vector<local::RankSeat>{};
-  return seat_ranks(hosts, options.processes);
-}
-
-std::vector<FollowedLog> shown_logs(const RunCommandOptions& options, const StreamChoice& redirects,
-                                    const StreamChoice& tee) {
-  std::vector<FollowedLog> shown;
-  for (std::int64_t rank = 0; rank < options.processes; ++rank) {
-    const auto add = [&](local::LogStream stream, bool is_redirected, bool is_teed) {
-      if (is_redirected && !is_teed) return;
-      shown.push_back({.rank = rank, .stream = stream, .prefix = is_teed ? fmt::format("[rank{}]: ", rank) : ""});
-    };
-    add(local::LogStream::output, redirects.has_output(rank), tee.has_output(rank));
-    add(local::LogStream::error, redirects.has_error(rank), tee.has_error(rank));
-  }
-  return shown;
-}
-
 }  // namespace
 
 int run_file(const RunOptions& options) {
@@ -363,54 +263,6 @@ int run_file(const RunOptions& options) {
       return exit_code;
   }
   return 0;
-}
-
-int run_command(const RunCommandOptions& options) {
-  ::signal(SIGPIPE, SIG_IGN);  // The ranks go on when nobody reads our output any more.
-  const StopSignals signals;
-  const auto redirects = StreamChoice::parse(options.redirects);
-  const auto tee = StreamChoice::parse(options.tee);
-  if (!redirects || !tee) {
-    std::fprintf(stderr, "error: %s %s\n", redirects ? "--tee" : "--redirects",
-                 (redirects ? tee.error() : redirects.error()).message.c_str());
-    return exit_usage;
-  }
-  auto seats = command_seats(options);
-  if (!seats) {
-    std::fprintf(stderr, "error: %s\n", seats.error().message.c_str());
-    return exit_usage;
-  }
-  const std::string name = command_name(options.command);
-  const json job = api::with_defaults(command_job(options, name));
-  if (const auto violations = api::validate_training_job(job); !violations.empty()) {
-    std::fprintf(stderr, "error: %s\n", api::to_string(violations.front()).c_str());
-    return exit_usage;
-  }
-  const fs::path usual_folder = default_run_folder(name);
-  const Time now = SystemClock{}.now();
-  const auto folder =
-      options.log_folder.empty() ? RunFolder::open_free(usual_folder, now) : RunFolder::open(options.log_folder, now);
-  if (!folder) return report(folder.error());
-  if (const fs::path used = folder->path().filename(); options.log_folder.empty() && used != usual_folder.filename()) {
-    std::fprintf(stderr, "note: another run uses %s; the logs of this run are in %s\n", usual_folder.c_str(),
-                 folder->path().c_str());
-  }
-  JobRunOptions run{.kubelet = {.log_folder = folder->logs(),
-                                .has_separate_streams = true,
-                                .inherited = inherited_environment(),
-                                .overrides = one_node_environment(options.processes)},
-                    .shown_logs = shown_logs(options, *redirects, *tee),
-                    .is_quiet = true};
-  if (!seats->empty()) {
-    if (const auto used = use_seats(run.kubelet, *std::move(seats), options.hosts.ssh_config); !used)
-      return report(used.error());
-  }
-  // As torchrun does: ranks that each use all processors would slow each other down.
-  if (options.processes > 1) run.kubelet.inherited.emplace("OMP_NUM_THREADS", "1");
-  // Standard output is for the ranks only.
-  Console output{stdout, 0};
-  Console error{stderr, 0};
-  return run_job(job, *folder, std::move(run), {.messages = error, .output = output, .error = error}, signals);
 }
 
 }  // namespace trainyard::cli

@@ -24,18 +24,4 @@ struct RunOptions {
 /// that does not succeed or is stopped. Returns the exit code (job_run.hpp).
 [[nodiscard]] int run_file(const RunOptions& options);
 
-struct RunCommandOptions {
-  std::int64_t processes = 1;
-  std::int64_t restarts_max = 0;
-  std::string redirects = "0";  ///< See StreamChoice.
-  std::string tee = "0";
-  std::string log_folder;  ///< Empty: trainyard-runs/<script or program>.
-  std::vector<std::string> command;
-  HostOptions hosts;
-};
-/// `trainyard run --nproc N -- CMD`: runs N ranks of a command, as torchrun does on one node. Ranks' streams go to
-/// files and to our streams; with --redirects only to files; with --tee each line is printed after its rank. Our own
-/// messages go to standard error. Returns the exit code (job_run.hpp).
-[[nodiscard]] int run_command(const RunCommandOptions& options);
-
 }  // namespace trainyard::cli
