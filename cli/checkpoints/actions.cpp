@@ -18,7 +18,6 @@
 #include "checkpoint/interchange/tensor_file.hpp"
 #include "checkpoint/interchange/verify.hpp"
 #include "cli/checkpoints/choice.hpp"
-#include "cli/checkpoints/cut_file_guard.hpp"
 #include "cli/checkpoints/listing.hpp"
 #include "cli/checkpoints/reading.hpp"
 #include "cli/text/output.hpp"

@@ -1,8 +1,10 @@
 #include "cli/checkpoints/reading.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <ostream>
 #include <utility>
@@ -14,6 +16,15 @@
 
 namespace trainyard::cli {
 namespace {
+
+// Global, since a signal handler gets no arguments of ours.
+std::string cut_file_message;
+struct sigaction sigbus_before;
+
+void end_at_cut_file(int /*signal*/) {
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, cut_file_message.data(), cut_file_message.size());
+  ::_exit(exit_failure);
+}
 
 Result<void> check_folder(const std::string& uri) {
   const auto parsed = storage::parse_uri(uri);
@@ -87,6 +98,18 @@ Result<void> StoppableStore::remove(std::string_view key, const std::stop_token&
 
 Result<void> StoppableStore::remove_unfinished(const std::function<bool(std::string_view folder)>& is_abandoned) {
   return check_not_stopped().and_then([&] { return store_->remove_unfinished(is_abandoned); });
+}
+
+CutFileGuard::CutFileGuard(const std::string& path) {
+  cut_file_message = fmt::format(
+      "error: {} was truncated while it was read, or its disk failed; nothing was imported\n", printable(path));
+  struct sigaction action {};
+  action.sa_handler = end_at_cut_file;
+  ::sigaction(SIGBUS, &action, &sigbus_before);
+}
+
+CutFileGuard::~CutFileGuard() {
+  ::sigaction(SIGBUS, &sigbus_before, nullptr);
 }
 
 }  // namespace trainyard::cli

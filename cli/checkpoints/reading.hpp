@@ -11,8 +11,7 @@
 #include "common/result.hpp"
 #include "storage/store.hpp"
 
-/// Helpers of the commands that read a store of checkpoints or snapshots.
-
+/// Helpers of the commands that read a store of checkpoints or snapshots, or a file of tensors.
 namespace trainyard::cli {
 
 /// Results go to `out`, notes and errors to `err`.
@@ -62,6 +61,17 @@ class StoppableStore final : public storage::Store {
 
   std::unique_ptr<storage::Store> store_;
   std::function<bool()> is_stopped_;
+};
+
+/// While a guard lives, SIGBUS ends the program with an error message and exit code 1 instead of a crash. The signal
+/// comes when the program reads a mapped file that was truncated meanwhile. A process may have one guard at a time.
+class CutFileGuard {
+ public:
+  /// `path`: the mapped file, for the message.
+  explicit CutFileGuard(const std::string& path);
+  CutFileGuard(const CutFileGuard&) = delete;
+  CutFileGuard& operator=(const CutFileGuard&) = delete;
+  ~CutFileGuard();
 };
 
 }  // namespace trainyard::cli

@@ -1,4 +1,4 @@
-#include "cli/checkpoints/cut_file_guard.hpp"
+#include "cli/checkpoints/reading.hpp"
 
 #include <gtest/gtest.h>
 
