@@ -9,7 +9,6 @@
 #include "api/training_spec.hpp"
 #include "include/trainyard/data.hpp"
 #include "worker/data/batch_loader.hpp"
-#include "worker/data/sampler.hpp"
 #include "worker/data/sampling.hpp"
 #include "worker/train/schedule.hpp"
 

@@ -10,7 +10,7 @@
 #include "common/result.hpp"
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
-#include "worker/data/sampler.hpp"
+#include "worker/data/sampling.hpp"
 #include "worker/observe/metric_sums.hpp"
 #include "worker/train/precision.hpp"
 

@@ -10,7 +10,7 @@
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
 #include "storage/store.hpp"
-#include "worker/data/sampler.hpp"
+#include "worker/data/sampling.hpp"
 #include "worker/rank/rank_link.hpp"
 #include "worker/train/job.hpp"
 

@@ -1,4 +1,4 @@
-#include "worker/data/sampler.hpp"
+#include "worker/data/sampling.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include "api/contract.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/train/training_run.hpp"
-#include "worker/data/sampler.hpp"
+#include "worker/data/sampling.hpp"
 
 namespace trainyard::train {
 namespace {
