@@ -16,12 +16,22 @@
 #include "include/trainyard/options.hpp"
 #include "worker/strategy/q_adam.hpp"
 #include "worker/train/foreach_optimizer.hpp"
-#include "worker/train/lamb.hpp"
 #include "worker/train/named_tensors.hpp"
+#include "worker/train/tensor_groups.hpp"
 
 namespace trainyard {
 namespace train {
 namespace {
+
+using Tensors = std::vector<torch::Tensor>;
+
+/// 1 - beta^t for each t of `steps`.
+Tensors bias_corrections(double beta, const Tensors& steps) {
+  Tensors corrections = at::_foreach_pow(beta, steps);
+  at::_foreach_neg_(corrections);
+  at::_foreach_add_(corrections, 1.0);
+  return corrections;
+}
 
 /// Adam (Kingma & Ba 2015), which adds weight decay to the gradient (L2), or AdamW (Loshchilov & Hutter 2019), which
 /// decouples it.
@@ -41,8 +51,7 @@ class FusedAdam : public ForeachOptimizer {
   }
 
   void step_group(const Group& group) override {
-    const std::vector<torch::Tensor> means = group.of(means_), variances = group.of(variances_),
-                                     steps = group.of(steps_);
+    const Tensors means = group.of(means_), variances = group.of(variances_), steps = group.of(steps_);
     count(steps);
     const auto fused = [&](const auto& kernel) {
       kernel(group.parameters, group.gradients, means, variances, torch::TensorList{}, steps, group.lr, spec_.beta1,
@@ -58,9 +67,9 @@ class FusedAdam : public ForeachOptimizer {
   }
 
   OptimizerSpec spec_;
-  std::vector<torch::Tensor> means_;      // of the gradients; by parameter, like the next two
-  std::vector<torch::Tensor> variances_;  // uncentred
-  std::vector<torch::Tensor> steps_;
+  Tensors means_;      // of the gradients; by parameter, like the next two
+  Tensors variances_;  // uncentred
+  Tensors steps_;
 };
 
 /// Adam, for which an exchange may compute the means (see strategy/q_adam.hpp).
@@ -84,15 +93,15 @@ class Adam final : public FusedAdam, public strategy::AdamWithExchangedMoments {
  protected:
   void step_group(const Group& group) override {
     if (grad_ == Grad::gradient) return FusedAdam::step_group(group);
-    const std::vector<torch::Tensor> means = group.of(means_), steps = group.of(steps_);
+    const Tensors means = group.of(means_), steps = group.of(steps_);
     count(steps);
     // Bagua's formula: the second moments stay, and the corrections of both biases go on.
-    const std::vector<torch::Tensor> denominators = at::_foreach_sqrt(group.of(variances_));
+    const Tensors denominators = at::_foreach_sqrt(group.of(variances_));
     at::_foreach_div_(denominators, at::_foreach_sqrt(bias_corrections(spec_.beta2, steps)));
     at::_foreach_add_(denominators, spec_.eps);
-    std::vector<torch::Tensor> updates = at::_foreach_div(group.gradients, denominators);
+    Tensors updates = at::_foreach_div(group.gradients, denominators);
     at::_foreach_div_(updates, bias_corrections(spec_.beta1, steps));
-    std::vector<torch::Tensor> next_means = group.gradients;
+    Tensors next_means = group.gradients;
     if (group.found_inf) {
       const torch::Tensor is_bad = group.found_inf->gt(0);
       for (std::size_t index = 0; index < means.size(); ++index) {
@@ -106,14 +115,6 @@ class Adam final : public FusedAdam, public strategy::AdamWithExchangedMoments {
   }
 
  private:
-  /// 1 - beta^t for each t of `steps`.
-  static std::vector<torch::Tensor> bias_corrections(double beta, const std::vector<torch::Tensor>& steps) {
-    std::vector<torch::Tensor> corrections = at::_foreach_pow(beta, steps);
-    at::_foreach_neg_(corrections);
-    at::_foreach_add_(corrections, 1.0);
-    return corrections;
-  }
-
   Grad grad_ = Grad::gradient;
 };
 
@@ -130,7 +131,7 @@ class FusedSgd final : public ForeachOptimizer {
   }
 
   void step_group(const Group& group) override {
-    const std::vector<torch::Tensor> momenta = momenta_.empty() ? momenta_ : group.of(momenta_);
+    const Tensors momenta = momenta_.empty() ? momenta_ : group.of(momenta_);
     // On a CPU the fused kernel leaves most elements of these types as they are (pytorch/pytorch#191763).
     const torch::ScalarType type = group.parameters.front().scalar_type();
     if (group.parameters.front().is_cpu() && (type == torch::kBFloat16 || type == torch::kHalf))
@@ -143,7 +144,7 @@ class FusedSgd final : public ForeachOptimizer {
   }
 
  private:
-  void step_on_cpu(const Group& group, const std::vector<torch::Tensor>& momenta) const {
+  void step_on_cpu(const Group& group, const Tensors& momenta) const {
     if (group.found_inf && group.found_inf->item<float>() != 0.0F) return;
     const auto gradients = group.weight_decay == 0.0
                                ? group.gradients
@@ -156,8 +157,97 @@ class FusedSgd final : public ForeachOptimizer {
   }
 
   OptimizerSpec spec_;
-  std::vector<torch::Tensor> momenta_;  // by parameter; empty without momentum
+  Tensors momenta_;  // by parameter; empty without momentum
 };
+
+/// |parameter| / |update| for each parameter, or 1 where either norm is zero.
+Tensors trust_ratios(const Tensors& parameters, const Tensors& updates) {
+  const torch::Tensor lengths = torch::stack(norms_of(parameters));
+  const torch::Tensor update_lengths = torch::stack(norms_of(updates));
+  const torch::Tensor are_both = lengths.gt(0).logical_and(update_lengths.gt(0));
+  return torch::where(are_both, lengths / update_lengths, torch::ones_like(lengths)).unbind();
+}
+
+/// Gives `tensors` their values of `before` where `found_inf` is 1.
+void take_back(const Tensors& tensors, const Tensors& before, const torch::Tensor& found_inf) {
+  const torch::Tensor is_taken_back = found_inf.gt(0);
+  for (std::size_t index = 0; index < tensors.size(); ++index)
+    tensors[index].copy_(torch::where(is_taken_back, before[index], tensors[index]));
+}
+
+Tensors copies_of(const Tensors& tensors) {
+  Tensors copies;
+  for (const torch::Tensor& tensor : tensors) copies.push_back(tensor.clone());
+  return copies;
+}
+
+/// LAMB (You et al. 2020, algorithm 2, with phi(x) = x): with Adam's bias-corrected means m and v of a parameter x,
+///   u = m / (sqrt(v) + eps) + weight_decay * x,   x = x - lr * |x| / |u| * u,
+/// where |x| / |u| is 1 if either norm is zero. The norms are those of one parameter.
+class Lamb final : public ForeachOptimizer {
+ public:
+  Lamb(const OptimizerSpec& spec, std::vector<OptimizedParameter> optimized)
+      : ForeachOptimizer{std::move(optimized)}, spec_{spec} {}
+
+  void shard(const std::vector<ParameterShard>& /*shards*/) override {
+    throw InvalidJob{
+        "training.optimizer.name: lamb cannot train with training.strategy.name sharded, because its step depends on "
+        "the norm of each whole parameter: choose adam, adamw or sgd, or another strategy"};
+  }
+
+ protected:
+  std::vector<State> make_state() override {
+    means_ = zeros();
+    squares_ = zeros();
+    counts_ = step_counts();
+    return {{.prefix = "exp_avg.", .tensors = &means_},
+            {.prefix = "exp_avg_sq.", .tensors = &squares_},
+            {.prefix = "step.", .tensors = &counts_, .has_rows = false}};
+  }
+
+  void step_group(const Group& group) override {
+    const Tensors means = group.of(means_), squares = group.of(squares_), counts = group.of(counts_);
+    if (!group.found_inf) return make_step(group, means, squares, counts);
+    const Tensors old_parameters = copies_of(group.parameters), old_means = copies_of(means),
+                  old_squares = copies_of(squares);
+    make_step(group, means, squares, counts);
+    take_back(group.parameters, old_parameters, *group.found_inf);
+    take_back(means, old_means, *group.found_inf);
+    take_back(squares, old_squares, *group.found_inf);
+    uncount(counts, group);
+  }
+
+ private:
+  void make_step(const Group& group, const Tensors& means, const Tensors& squares, const Tensors& counts) const {
+    count(counts);
+    at::_foreach_lerp_(means, group.gradients, 1.0 - spec_.beta1);
+    at::_foreach_mul_(squares, spec_.beta2);
+    at::_foreach_addcmul_(squares, group.gradients, group.gradients, 1.0 - spec_.beta2);
+    Tensors denominators = at::_foreach_div(squares, bias_corrections(spec_.beta2, counts));
+    at::_foreach_sqrt_(denominators);
+    at::_foreach_add_(denominators, spec_.eps);
+    Tensors updates = at::_foreach_div(means, bias_corrections(spec_.beta1, counts));
+    at::_foreach_div_(updates, denominators);
+    if (group.weight_decay != 0.0) at::_foreach_add_(updates, group.parameters, group.weight_decay);
+    at::_foreach_mul_(updates, trust_ratios(group.parameters, updates));
+    at::_foreach_add_(group.parameters, updates, -group.lr);
+  }
+
+  OptimizerSpec spec_;
+  Tensors means_;    // of the gradients; by parameter, like the next two
+  Tensors squares_;  // means of the squared gradients
+  Tensors counts_;   // of steps
+};
+
+std::unique_ptr<Optimizer> make_lamb(const OptimizerSpec& spec, std::vector<OptimizedParameter> parameters) {
+  for (const auto& one : parameters) {
+    if (one.tensor.scalar_type() == torch::kHalf)
+      throw InvalidJob{
+          "training.optimizer.name: lamb cannot train float16 parameters, which cannot hold its means of squared "
+          "gradients: choose training.precision 16-mixed, bf16-true or 32-true, or adamw"};
+  }
+  return std::make_unique<Lamb>(spec, std::move(parameters));
+}
 
 std::unique_ptr<Optimizer> make(const OptimizerSpec& spec, std::vector<OptimizedParameter> parameters) {
   if (spec.nesterov && (spec.name != "sgd" || spec.momentum == 0.0))
