@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "common/try.hpp"
-#include "worker/dist/silent_link.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/dist/wait_or_fail.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -148,7 +148,7 @@ class GlooCommunicator final : public checkpoint::Communicator {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   std::chrono::milliseconds deadline_;
   rank::RankLink& link_;
-  SilentLink silent_link_;
+  rank::SilentLink silent_link_;
   UsedBy used_by_;
   std::optional<Error> failure_;  // Set by the first failed collective: the ranks no longer agree on the next one, so
                                   // all later ones fail too.

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/try.hpp"
-#include "worker/dist/silent_link.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/dist/wait_or_fail.hpp"
+#include "worker/rank/rank_link.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -57,7 +57,7 @@ class GlooReducer final : public HostReducer {
 
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
   std::chrono::milliseconds deadline_;
-  SilentLink link_;
+  rank::SilentLink link_;
   std::optional<Error> failure_;  // of the first failed call: the ranks no longer agree on the next one
 };
 

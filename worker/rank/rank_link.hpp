@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -69,6 +70,26 @@ class RankLink {
   [[nodiscard]] virtual std::optional<RankEnd> group_failure() const = 0;
   /// Tells the launcher why, then _exit(end.exit_code): no destructors, which could hang in a broken group.
   [[noreturn]] virtual void exit(const RankEnd& end) = 0;
+};
+
+/// Forwards to `link`, which outlives the object, all but reports and beats. For the waits of a background thread.
+class SilentLink final : public RankLink {
+ public:
+  explicit SilentLink(RankLink& link) : link_{link} {}
+  void report(const RankProgress& /*progress*/) override {}
+  void beat() override {}
+  [[nodiscard]] bool is_stop_requested() const override { return link_.is_stop_requested(); }
+  [[nodiscard]] std::optional<CheckpointRequest> checkpoint_request() const override {
+    return link_.checkpoint_request();
+  }
+  [[nodiscard]] std::optional<RankEnd> group_failure() const override { return link_.group_failure(); }
+  [[noreturn]] void exit(const RankEnd& end) override {
+    link_.exit(end);
+    std::abort();  // g++ 12 forgets [[noreturn]] when it devirtualises the call.
+  }
+
+ private:
+  RankLink& link_;
 };
 
 /// The link to the launcher that TRAINYARD_RANK_LINK_FD names. Without a launcher (plain torchrun, a shell) the link
