@@ -5,7 +5,6 @@
 
 #include "common/file_descriptor.hpp"
 #include "common/result.hpp"
-#include "worker/launcher/frame.hpp"
 #include "worker/launcher/peer_message.hpp"
 
 namespace trainyard::launcher {

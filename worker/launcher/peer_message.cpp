@@ -1,16 +1,19 @@
 #include "worker/launcher/peer_message.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "common/check.hpp"
 #include "common/text.hpp"
-#include "worker/launcher/frame.hpp"
 
 namespace trainyard::launcher {
 namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t frame_header_bytes = 4;
 constexpr std::size_t message_bytes_max =
     frame_bytes_max / 8;                 // An escaped byte takes up to six, and the rest needs room.
 constexpr std::size_t missing_max = 32;  // A sentence names fewer; the hub knows all.
@@ -97,6 +100,35 @@ Result<PeerMessage> decode_peer_message(std::string_view payload) {
   } catch (const json::exception& error) {
     return fail(ErrorKind::invalid, std::string{"a launcher's message is malformed: "} + error.what());
   }
+}
+
+std::string make_frame(std::string_view payload) {
+  check(payload.size() <= frame_bytes_max, "a message fits into a frame");
+  std::string frame;
+  frame.reserve(frame_header_bytes + payload.size());
+  for (int shift = 24; shift >= 0; shift -= 8)
+    frame.push_back(static_cast<char>((payload.size() >> static_cast<unsigned>(shift)) & 0xFFU));
+  frame += payload;
+  return frame;
+}
+
+Result<std::vector<std::string>> FrameReader::feed(std::string_view bytes) {
+  rest_ += bytes;
+  std::vector<std::string> payloads;
+  std::size_t position = 0;
+  while (rest_.size() - position >= frame_header_bytes) {
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < frame_header_bytes; ++i)
+      size = size << 8U | static_cast<unsigned char>(rest_[position + i]);
+    if (size > frame_bytes_max) {
+      return fail(ErrorKind::invalid, fmt::format("a message of {} bytes, but {} are the most", size, frame_bytes_max));
+    }
+    if (rest_.size() - position - frame_header_bytes < size) break;
+    payloads.push_back(rest_.substr(position + frame_header_bytes, size));
+    position += frame_header_bytes + size;
+  }
+  rest_.erase(0, position);
+  return payloads;
 }
 
 }  // namespace trainyard::launcher

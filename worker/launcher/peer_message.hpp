@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,7 +12,7 @@
 #include "worker/launcher/failure.hpp"
 
 /// The messages between launchers: one JSON object per frame. Rank 0's launcher is the hub, and the others connect to
-/// it.
+/// it. A frame is four bytes of length, the most significant byte first, then the payload.
 namespace trainyard::launcher {
 
 /// The first message to the hub: the sender's ranks, and the group that it belongs to.
@@ -54,5 +55,21 @@ using PeerMessage = std::variant<Hello, Welcome, Refusal, PeerBeat, FailureRepor
 [[nodiscard]] std::string encode(const PeerMessage& message);
 /// ErrorKind::invalid when `payload` is not such a message.
 [[nodiscard]] Result<PeerMessage> decode_peer_message(std::string_view payload);
+
+inline constexpr std::size_t frame_bytes_max = 16'384;
+
+/// Needs payload.size() <= frame_bytes_max.
+[[nodiscard]] std::string make_frame(std::string_view payload);
+
+/// Assembles frames from pieces of any size.
+class FrameReader {
+ public:
+  /// Returns the payloads that `bytes` completes. ErrorKind::invalid for a frame that is too long: the other side is
+  /// not a launcher.
+  [[nodiscard]] Result<std::vector<std::string>> feed(std::string_view bytes);
+
+ private:
+  std::string rest_;
+};
 
 }  // namespace trainyard::launcher

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "worker/launcher/frame.hpp"
 #include "worker/launcher/peer_message.hpp"
 #include "worker/rank/rank_message.hpp"
 
