@@ -6,14 +6,21 @@
 #include <string_view>
 #include <utility>
 
+#include "api/contract.hpp"
+
 /// Ids of requests for a checkpoint: in POST /checkpoint, in the annotation and on the command line.
 namespace trainyard::contract {
 
 /// True when `c` may be part of an id.
-[[nodiscard]] bool is_request_id_character(char c);
+[[nodiscard]] constexpr bool is_request_id_character(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
 
 /// True when `id` matches checkpoint_request_id_pattern.
-[[nodiscard]] bool is_request_id(std::string_view id);
+[[nodiscard]] constexpr bool is_request_id(std::string_view id) {
+  return !id.empty() && id.size() <= checkpoint_request_id_bytes_max &&
+         std::ranges::all_of(id, is_request_id_character);
+}
 
 /// State of a request for a checkpoint, in the worker's /status and in the job's status.
 enum class RequestState { pending, done, failed };
