@@ -2,11 +2,13 @@
 // uses. Prints one JSON object of samples, from which bench/storage/run makes the table.
 #include <ATen/Functions.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/storage/memory_meter.hpp"
+#include "common/check.hpp"
 #include "common/clock.hpp"
 #include "common/result.hpp"
 #include "common/try.hpp"
@@ -50,6 +52,37 @@ class Stopwatch {
  private:
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
+
+/// The bytes in the line of `field` in /proc/self/status, such as "VmHWM:   123 kB".
+std::int64_t status_bytes(const std::string& field) {
+  std::ifstream status{"/proc/self/status"};
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(field + ":")) return std::stoll(line.substr(field.size() + 1)) * 1024;
+  }
+  check(false, "the kernel tells how much memory a process has");
+  return 0;
+}
+
+/// The growth of this process's resident memory to its peak, since the meter was made. Use one meter at a time, since
+/// the kernel keeps one peak for a process.
+class MemoryMeter {
+ public:
+  MemoryMeter() { std::ofstream{"/proc/self/clear_refs"} << 5; }  // Resets the peak: proc(5).
+  [[nodiscard]] std::int64_t peak_bytes_above() const { return status_bytes("VmHWM") - resident_bytes_; }
+
+ private:
+  std::int64_t resident_bytes_ = status_bytes("VmRSS");
+};
+
+/// The CPU time, user and system, of this process with all its threads.
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
 
 [[noreturn]] void give_up(const std::string& why) {
   std::cerr << "error: " << why << '\n';
