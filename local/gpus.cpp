@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "common/text.hpp"
 #include "common/try.hpp"
@@ -194,10 +195,11 @@ Result<std::vector<std::string>> find_free_gpus(const std::vector<std::string>& 
   const auto nvml = TRY(Nvml::open(library));
   std::vector<std::string> free;
   for (const std::string& gpu : gpus) {
-    Nvml::Device const device = TRY(nvml->device_of(gpu));
-    const bool is_used = TRY(nvml->is_used(device));
+    const auto device = TRY(nvml->device_of(gpu));
+    const auto is_used = TRY(nvml->is_used(device));
     if (is_used) continue;
-    free.push_back(TRY(nvml->uuid_of(device)));
+    auto uuid = TRY(nvml->uuid_of(device));
+    free.push_back(std::move(uuid));
   }
   return free;
 }
