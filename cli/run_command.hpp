@@ -16,13 +16,13 @@ struct RunCommandOptions {
   std::int64_t restarts_max = 0;
   std::string redirects = "0";  ///< See StreamChoice.
   std::string tee = "0";
-  std::string log_folder;  ///< Empty: trainyard-runs/<script or program>.
+  std::string log_folder;  ///< Empty: trainyard-runs/<script or program>, or that with -2, -3, ... while it is in use.
   std::vector<std::string> command;
   HostOptions hosts;
 };
-/// `trainyard run --nproc N -- CMD`: runs N ranks of a command, as torchrun does on one node. Ranks' streams go to
-/// files and to our streams; with --redirects only to files; with --tee each line is printed after its rank. Our own
-/// messages go to standard error. Returns the exit code (job_run.hpp).
+/// `trainyard run --nproc N -- CMD`: runs N ranks of a command on this machine, or on `hosts`, as torchrun does. Ranks'
+/// streams go to files and to our streams; with --redirects only to files; with --tee each line is printed after its
+/// rank. Our own messages go to standard error. Returns the exit code (job_run.hpp), or that of wrong usage.
 [[nodiscard]] int run_command(const RunCommandOptions& options);
 
 /// The value of torchrun's -r and -t: a choice of streams for each rank. Bits: 1 standard output, 2 standard error.

@@ -10,8 +10,9 @@
 
 namespace trainyard::local {
 
-/// The GPUs that this process may assign, by their names for CUDA_VISIBLE_DEVICES: those in `visible_devices` if it is
-/// set, else one for each nvidia<N> in `device_folder`.
+/// The GPUs that this process may assign, by their names for CUDA_VISIBLE_DEVICES: none if `device_folder` has no
+/// nvidia<N>; else those in `visible_devices` up to the first that is empty or -1; or, where that is not set, numbers
+/// from 0, one for each nvidia<N>.
 [[nodiscard]] std::vector<std::string> find_gpus(const std::optional<std::string>& visible_devices,
                                                  std::string_view device_folder = "/dev");
 
@@ -32,9 +33,10 @@ struct DeviceChoice {
 [[nodiscard]] Result<std::vector<std::string>> choose_gpus(const DeviceChoice& choice,
                                                            const std::vector<std::string>& gpus);
 
-/// The UUIDs of those of `gpus` on which no process computes, by NVIDIA's management library. A GPU's number counts as
-/// nvidia-smi's. A process of another container may not be seen. Errors: unavailable where the library cannot be loaded
-/// or does not answer; not_found where it knows no such GPU.
+/// The UUIDs of those of `gpus` on which no process computes, by NVIDIA's management library. Numbers are
+/// that library's, which on a machine with unlike GPUs may differ from CUDA's. A process of another container may not
+/// be seen. Errors: unavailable where the library cannot be loaded or does not answer; not_found where it knows no such
+/// GPU.
 [[nodiscard]] Result<std::vector<std::string>> find_free_gpus(const std::vector<std::string>& gpus,
                                                               const std::string& library = "libnvidia-ml.so.1");
 

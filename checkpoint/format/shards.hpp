@@ -6,7 +6,8 @@
 #include "checkpoint/format/entry.hpp"
 #include "common/result.hpp"
 
-/// Checks of the rows of sharded entries that ranks hold. data_file.hpp says which bytes of an entry each rank writes.
+/// Checks of the rows of sharded entries that ranks hold. Which bytes a rank writes, of these and of all other entries
+/// (rank 2 of four: the third quarter of all replicated bytes): share_of() in data_file.hpp.
 /// A failure is a bug of the program: ErrorKind::internal.
 namespace trainyard::checkpoint {
 

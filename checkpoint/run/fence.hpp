@@ -21,11 +21,12 @@
 namespace trainyard::checkpoint {
 
 /// Success when a run of `ours` may claim the next generation: (1) no newer attempt of its life has claimed, and (2)
-/// the newest run has ended; or is a run of the same job, of no newer life, that gives no sign of life at `now`. A
-/// killed run puts no end, so nobody waits for the end of a run of the same job. `store` is used only for URIs in
-/// messages. ErrorKind::conflict: (1) does not hold. invalid: (2) does not hold, and the message names the newest run's
-/// job; or a claim cannot be read, so that nobody knows which checkpoints are superseded. The error's `retry_after` is
-/// when the signs of life of a run by hand run out whose process cannot be seen from here.
+/// the newest run has ended; or is a run of the same job that gives no sign of life at `now`, and is not of another
+/// life while ours has claimed here before: then that life is the newer one. A killed run puts no end, so nobody waits
+/// for the end of a run of the same job. `store` is used only for URIs in messages.
+/// ErrorKind::conflict: (1) does not hold. invalid: (2) does not hold, and the message names the newest run's job; or a
+/// claim cannot be read, so that nobody knows which checkpoints are superseded. `retry_after` is set where the newest
+/// run was started by hand on another machine: how long its last sign of life is still valid.
 [[nodiscard]] Result<void> check_may_claim(const Inventory& inventory, const Identity& ours,
                                            const storage::Store& store, Time now);
 

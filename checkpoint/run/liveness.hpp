@@ -21,7 +21,8 @@ namespace trainyard::checkpoint {
 
 /// How often a run by hand puts its sign of life: one small object, overwritten.
 inline constexpr std::chrono::seconds sign_interval{30};
-/// How long after its last sign of life a run is taken for alive. The clocks of two machines must differ by less.
+/// How long after its last sign of life a run is taken for alive. The clocks of two machines must differ by less than
+/// this minus `sign_interval`: a living run's last sign may be that old.
 inline constexpr std::chrono::seconds sign_valid_for{90};
 
 /// Identifies this process among those of all machines: the machine's boot, the pid namespace, the pid, and when it

@@ -12,7 +12,7 @@
 namespace trainyard::manifest {
 
 /// `<job>-<uid4>`, with which the name of each object of the job begins. A job that was deleted and applied again has
-/// another UID, so its names differ from its predecessor's.
+/// another UID, so that its names mostly differ from its predecessor's; owner references tell the two apart.
 [[nodiscard]] std::string owned_name(const api::TrainingJob& job);
 [[nodiscard]] std::string service_name(const api::TrainingJob& job);
 /// `<job>-<uid4>-<attempt>-<pod index>`.
@@ -32,8 +32,9 @@ struct PodNumbers {
 /// The attempt and the pod's index for which `pod_name` returns exactly `name`; empty if there are none.
 [[nodiscard]] std::optional<PodNumbers> pod_numbers(const api::TrainingJob& job, std::string_view name);
 
-/// The attempt or the pod's index in the name of a pod of `job`; -1, which equals no attempt and no index, if the name
-/// is not one of the job's. Reads the name and not the labels, because users can edit labels.
+/// The attempt or the pod's index in the name of a pod of `job`; -1, which equals no attempt and no index, if
+/// pod_name() does not make this name, as that of the clean-up pod. Reads the name and not the labels, because users
+/// can edit labels.
 [[nodiscard]] std::int64_t attempt_of(const api::TrainingJob& job, const resource::Pod& pod);
 [[nodiscard]] std::int64_t pod_index_of(const api::TrainingJob& job, const resource::Pod& pod);
 

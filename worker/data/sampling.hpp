@@ -53,12 +53,13 @@ struct Sampling {
   return sampling.sampler != nullptr || !sampling.is_shared;
 }
 
-/// The order of `epoch`, from 0, of which `self` takes samples: int64 [N]. Without a sampler it is that of
-/// epoch_order(), or, where nothing is shared, a random one of the rank's own. Throws what the sampler throws, and
-/// InvalidJob when its order has another type or size, or a sample that the training set does not have.
+/// The order of `epoch`, from 0, of which `self` takes samples: int64 [samples of the order]. Without a sampler it is
+/// that of epoch_order(), or, where nothing is shared, a random one of the rank's own. Throws what the sampler throws,
+/// and InvalidJob when its order has another type or size, or a sample that the training set does not have.
 [[nodiscard]] torch::Tensor order_of(const Sampling& sampling, std::int64_t epoch, const GroupRank& self);
 
-/// The samples of `order` that `self` takes in the batch that begins at `position`, as step_samples().
+/// The samples of `order` that `self` takes in the batch that begins at `position`, a place in the whole job's epoch.
+/// As step_samples() where the order is shared out; else the next `batch_size` of the rank's own order.
 [[nodiscard]] torch::Tensor batch_samples(const Sampling& sampling, const torch::Tensor& order, std::int64_t position,
                                           std::int64_t batch_size, const GroupRank& self);
 

@@ -12,10 +12,11 @@
 
 namespace trainyard::dist {
 
-/// The rendezvous store of this group. Rank 0's launcher hosts it, or, where there is no launcher, rank 0 itself on
-/// MASTER_PORT: its keys then begin with job and attempt. Or torchrun's agent hosts it, and it holds keys of earlier
-/// groups: see RollCall::is_standing_store. Waits until the host listens. Errors: timeout, unavailable and cancelled as
-/// form_group(); already_exists when the port is in use.
+/// The rendezvous store of this group; one in memory for a group of one rank. Rank 0's launcher hosts it, or, where
+/// there is no launcher, rank 0 itself on MASTER_PORT: all keys then begin with job and attempt. Or torchrun's agent
+/// hosts it, and it holds keys of earlier groups: see RollCall::is_standing_store. Waits until the host listens.
+/// Errors: timeout, unavailable and cancelled as form_group(); already_exists when the port is in use, io when it
+/// cannot be listened on.
 [[nodiscard]] Result<c10::intrusive_ptr<c10d::Store>> open_rendezvous_store(const rank::GroupEnvironment& environment,
                                                                             std::int64_t rank,
                                                                             std::chrono::milliseconds deadline,

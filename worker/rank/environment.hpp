@@ -10,7 +10,7 @@
 #include "common/result.hpp"
 
 /// The only door to the process's environment. Code that reads settings takes an `Environment`, so that tests can pass
-/// a table. operator/manifest/pod_environment.hpp says which variables a rank has.
+/// a table. Which variables a rank has is a table in docs/design-worker.md.
 namespace trainyard::rank {
 
 /// Returns the variable's value, or nothing where the variable is not set. A variable set to "" is treated as not set,

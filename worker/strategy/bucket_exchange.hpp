@@ -16,7 +16,8 @@
 
 namespace trainyard::strategy {
 
-/// The gradients of one bucket, one after the other in one tensor. The tensors keep their storage.
+/// The gradients of one bucket, one after the other in one tensor. The tensors keep their storage. When a bucket is
+/// sent: gradient_buckets.hpp.
 struct ExchangedBucket {
   struct Part {
     std::size_t parameter = 0;  ///< Its index in the list of parameters.
