@@ -39,7 +39,8 @@ Result<void> check_not_superseded(const Inventory& inventory, const Claim& newes
 }
 
 // Two runs by hand look like runs of one job: without this check they would fence each other for ever.
-Result<void> check_not_alive(const Inventory& inventory, const Claim& newest, const storage::Store& store, Time now) {
+Result<void> check_not_alive(const Inventory& inventory, const Claim& newest, const Identity& ours,
+                             const storage::Store& store, Time now) {
   const auto left = inventory.newest_liveness ? alive_for(*inventory.newest_liveness, now) : std::nullopt;
   if (!left) return {};
   std::string message = fmt::format(
@@ -48,9 +49,9 @@ Result<void> check_not_alive(const Inventory& inventory, const Claim& newest, co
       "object at {}",
       store.uri_of(""), newest.identity.job, newest.generation, std::chrono::ceil<std::chrono::seconds>(*left).count(),
       store.uri_of(end_key(newest.generation)));
-  // A process that is seen to run does not fall silent by waiting.
-  const bool may_be_dead = !inventory.newest_liveness->is_running;
-  return fail(ErrorKind::invalid, std::move(message), may_be_dead ? left : std::nullopt);
+  // A process that is seen to run does not fall silent by waiting, and another job's place is not ours afterwards.
+  const bool may_pass = !inventory.newest_liveness->is_running && is_same_job(newest.identity, ours);
+  return fail(ErrorKind::invalid, std::move(message), may_pass ? left : std::nullopt);
 }
 
 void warn_of_single_writer(storage::Store& store, const Claim& claim) {
@@ -116,7 +117,7 @@ Result<void> check_may_claim(const Inventory& inventory, const Identity& ours, c
   if (inventory.claims.empty()) return {};
   const Claim& newest = inventory.claims.back();
   if (inventory.ended.contains(newest.generation)) return {};
-  TRY(check_not_alive(inventory, newest, store, now));
+  TRY(check_not_alive(inventory, newest, ours, store, now));
   if (is_same_job(newest.identity, ours)) return check_not_superseded(inventory, newest, ours, store);
   return fail(ErrorKind::invalid,
               fmt::format("{} is in use by job {} (attempt {}): wait until it has ended, or choose another "

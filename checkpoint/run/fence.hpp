@@ -26,7 +26,7 @@ namespace trainyard::checkpoint {
 /// for the end of a run of the same job. `store` is used only for URIs in messages.
 /// ErrorKind::conflict: (1) does not hold. invalid: (2) does not hold, and the message names the newest run's job; or a
 /// claim cannot be read, so that nobody knows which checkpoints are superseded. `retry_after` is set where the newest
-/// run was started by hand on another machine: how long its last sign of life is still valid.
+/// run is of the same job and was started by hand on another machine: how long its last sign of life is still valid.
 [[nodiscard]] Result<void> check_may_claim(const Inventory& inventory, const Identity& ours,
                                            const storage::Store& store, Time now);
 

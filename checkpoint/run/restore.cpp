@@ -289,8 +289,8 @@ class SilenceWait {
   [[nodiscard]] bool wait_for_next(const Error& error) {
     if (*error.retry_after > context_.patience.duration) return false;
     const Time runs_out = context_.clock.now() + *error.retry_after;
-    if (runs_out_ && runs_out > *runs_out_ + sign_interval / 2) return false;
-    runs_out_ = runs_out;
+    if (!runs_out_) runs_out_ = runs_out;
+    if (runs_out > *runs_out_ + sign_interval / 2) return false;
     return context_.patience.wait(std::min<std::chrono::milliseconds>(*error.retry_after, look_interval), error);
   }
 
@@ -320,12 +320,12 @@ Result<Resumption> restore_state(const RunContext& context, std::span<const Host
   bool has_found_damage = false;
   StartTries storage_tries{context.patience, context.clock};
   SilenceWait silence{context};
-  for (int tries = 1;; ++tries) {
+  for (int tries = 0;;) {
     auto resumption = restore_once(context, entries);
     if (resumption) return resumption;
     const auto is_to_wait = TRY(wait_together(context, storage_tries, silence, resumption.error()));
     if (is_to_wait) continue;
-    if (tries >= claim_tries_max) return resumption;
+    if (++tries >= claim_tries_max) return resumption;
     const ErrorKind kind = resumption.error().kind;
     // Another run may have claimed the generation meanwhile, and may have resumed from elsewhere: choose again. Damage
     // is retried once: an older run, which still saves, may be removing the checkpoint.

@@ -90,9 +90,9 @@ class Module : public torch::nn::Module {
   ///
   /// The hook gets the sum of the backward passes of a step. Its future has the tensor that the optimizer takes in
   /// their place, of the bucket's dtype, device and size; the mean over the ranks, for instance, is the hook's to
-  /// divide. All ranks call it for the same buckets in the same order. The buckets change once, after the first step,
-  /// and with `autotune` from time to time. Checkpoints do not have what the hook keeps. The job must name the strategy
-  /// ddp or ddp2, without gradientCompression.
+  /// divide. All ranks call it for the same buckets in the same order. The buckets change
+  /// only with `autotune`, from time to time. Checkpoints do not have what the hook keeps. The job must name the
+  /// strategy ddp or ddp2, without gradientCompression.
   [[nodiscard]] virtual std::shared_ptr<c10d::CommHookInterface> configure_comm_hook(
       const c10::intrusive_ptr<c10d::ProcessGroup>& process_group);
 

@@ -21,8 +21,12 @@ class ChartOnApiServer : public cluster::ControlPlaneTest {
   void SetUp() override {
     ControlPlaneTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    // A fresh cluster does not have the definition: the chart installs it.
-    static_cast<void>(kubectl({"delete", "crd", "trainingjobs.trainyard.dev", "--ignore-not-found"}));
+    // A fresh cluster does not have the definition: the chart installs it, and the next tests find it as it was kept.
+    static bool is_deleted = false;
+    if (std::exchange(is_deleted, true)) return;
+    const auto gone =
+        control_plane().kubectl({"delete", "crd", "trainingjobs.trainyard.dev", "--ignore-not-found", "--timeout=60s"});
+    ASSERT_TRUE(gone) << gone.error().message;
   }
   void TearDown() override {
     if (IsSkipped() || HasFatalFailure()) return;

@@ -160,7 +160,7 @@ class StandingStore {
  public:
   StandingStore(c10d::Store& store, const RollCall& call)
       : store_{store}, rank_{call.rank}, arrived_{keys_of_ranks("arrived", call.world_size)} {
-    store.set(arrived_[static_cast<std::size_t>(rank_)], Bytes{token_.begin(), token_.end()});
+    arrive();
   }
   [[nodiscard]] bool is_together() { return rank_ == 0 ? have_all_accepted() : is_accepted_and_formed(); }
   /// Never empty: where all other ranks are there, rank 0 has not announced the group, or not said that it is formed.
@@ -173,13 +173,22 @@ class StandingStore {
   [[nodiscard]] std::string prefix() const { return "group-" + id_; }
 
  private:
+  void arrive() { store_.set(own_key(), Bytes{token_.begin(), token_.end()}); }
+  [[nodiscard]] const std::string& own_key() const { return arrived_[static_cast<std::size_t>(rank_)]; }
+  /// True when the store has this process for the rank. A process of an earlier group that ends late may have written
+  /// itself over it; then it is put right.
+  [[nodiscard]] bool has_arrived() {
+    if (store_.get(own_key()) == Bytes{token_.begin(), token_.end()}) return true;
+    arrive();
+    return false;
+  }
   [[nodiscard]] std::vector<std::string> accepted_keys() const {
     return keys_of_ranks("accepted-" + id_, static_cast<std::int64_t>(arrived_.size()));
   }
   [[nodiscard]] std::string formed_key() const { return "formed-" + id_; }
 
   bool have_all_accepted() {
-    if (!store_.check(arrived_)) return false;
+    if (!has_arrived() || !store_.check(arrived_)) return false;
     auto tokens = store_.multiGet(arrived_);
     if (tokens != announced_) announce(std::move(tokens));
     if (!store_.check(accepted_keys())) return false;
@@ -196,7 +205,7 @@ class StandingStore {
   }
 
   bool is_accepted_and_formed() {
-    if (!store_.check({"announced"})) return false;
+    if (!has_arrived() || !store_.check({"announced"})) return false;
     const Bytes bytes = store_.get("announced");
     const std::string text{bytes.begin(), bytes.end()};
     const bool is_ours = text.size() == token_size * (arrived_.size() + 1) &&
@@ -250,6 +259,7 @@ Result<void> wait_until_together(Group& group, const RollCall& call, rank::RankL
 
 Result<c10::intrusive_ptr<c10d::Store>> answer_roll_call(const c10::intrusive_ptr<c10d::Store>& store,
                                                          const RollCall& call, rank::RankLink& link) {
+  if (link.is_stop_requested()) return fail(ErrorKind::cancelled, "asked to stop while the group was forming");
   try {
     if (!call.is_standing_store) {
       FreshStore group{*store, call};

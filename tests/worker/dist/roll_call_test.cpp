@@ -128,8 +128,7 @@ TEST_F(AnswerRollCallInAStandingStore, DoesNotCountTheRanksOfAnEarlierGroup) {
 
 TEST_F(AnswerRollCallInAStandingStore, WaitsForTheRankThatTakesThePlaceOfOneThatHasEnded) {
   FakeRankLink ended;
-  ended.request_stop();
-  ASSERT_EQ(call(1, 3, ended).error().kind, ErrorKind::cancelled);
+  ASSERT_EQ(call(1, 3, ended, 1ms).error().kind, ErrorKind::timeout);
   FakeRankLink first;
   FakeRankLink last;
   std::vector<Met> met(3, fail(ErrorKind::timeout, "not called"));
@@ -145,6 +144,26 @@ TEST_F(AnswerRollCallInAStandingStore, WaitsForTheRankThatTakesThePlaceOfOneThat
   for (const Met& one : met) ASSERT_TRUE(one) << one.error().message;
   (*met[0])->set("address", std::vector<std::uint8_t>{'1'});
   EXPECT_TRUE((*met[1])->check({"address"}) && (*met[2])->check({"address"}));
+}
+
+TEST_F(AnswerRollCallInAStandingStore, TakesARanksPlaceBackFromAProcessThatEndsLate) {
+  for (const std::int64_t rank : {0, 1}) {
+    FakeRankLink link, last;
+    std::vector<Met> met(2, fail(ErrorKind::timeout, "not called"));
+    const std::jthread waiting{[&] { met[0] = call(rank, 2, link); }};
+    link.wait_for_looks(2);
+    const std::string late = "the late process";
+    store->set(fmt::format("arrived/{}", rank), std::vector<std::uint8_t>{late.begin(), late.end()});
+    met[1] = call(1 - rank, 2, last);
+    EXPECT_TRUE(met[1]) << met[1].error().message;
+  }
+}
+
+TEST_F(AnswerRollCallInAStandingStore, LeavesNoTraceOfAProcessThatIsToStop) {
+  FakeRankLink stopped;
+  stopped.request_stop();
+  EXPECT_EQ(call(1, 2, stopped).error().kind, ErrorKind::cancelled);
+  EXPECT_FALSE(store->check({"arrived/1"}));
 }
 
 }  // namespace
