@@ -33,8 +33,10 @@ class ChartOnApiServer : public cluster::ControlPlaneTest {
     static_cast<void>(helm("uninstall trainyard --namespace trainyard-system --wait --timeout 2m"));
   }
 
+  /// A call that gets no answer ends with 124, so that the test says which.
   static Outcome helm(const std::string& arguments) {
-    return run(fmt::format("{} --kubeconfig '{}' {}", tool("helm"), control_plane().kubeconfig().string(), arguments));
+    return run(fmt::format("timeout 150 {} --kubeconfig '{}' {}", tool("helm"), control_plane().kubeconfig().string(),
+                           arguments));
   }
 
   static Outcome install(const std::string& flags = "") {
@@ -42,7 +44,8 @@ class ChartOnApiServer : public cluster::ControlPlaneTest {
   }
 
   /// The output of kubectl, or its error.
-  static std::string kubectl(const std::vector<std::string>& arguments) {
+  static std::string kubectl(std::vector<std::string> arguments) {
+    arguments.emplace_back("--request-timeout=60s");
     const auto printed = control_plane().kubectl(arguments);
     return printed ? *printed : printed.error().message;
   }
