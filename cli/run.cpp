@@ -78,20 +78,13 @@ Result<void> choose_devices(const local::DeviceChoice& choice, Machine& machine)
 }
 
 /// Leaves `machine` the GPUs that no other process uses, as many of them as `choice` asks for.
-Result<void> choose_free_gpus(const std::optional<local::DeviceChoice>& choice, Machine& machine) {
+Result<void> choose_free_devices(const std::optional<local::DeviceChoice>& choice, Machine& machine) {
   std::vector<std::string>& gpus = *machine.kubelet.gpus;
-  if (!gpus.empty()) {
-    auto free = TRY(local::find_free_gpus(gpus));
-    const auto asked = choice && choice->kind == local::DeviceChoice::Kind::first ? choice->count : 1;
-    if (static_cast<std::int64_t>(free.size()) < asked) {
-      return fail(ErrorKind::unavailable,
-                  fmt::format("{} GPU{} asked for, and other processes use {} of the {} of this machine (nvidia-smi "
-                              "lists them)",
-                              asked, asked == 1 ? " is" : "s are", gpus.size() - free.size(), gpus.size()));
-    }
-    gpus = std::move(free);
-  }
-  return choice ? choose_devices(*choice, machine) : Result<void>{};
+  if (gpus.empty()) return choice ? choose_devices(*choice, machine) : Result<void>{};
+  auto free = TRY(local::find_free_gpus(gpus));
+  gpus = TRY(local::choose_free_gpus(choice, std::move(free), gpus.size()));
+  if (choice) machine.device_count = static_cast<std::int64_t>(gpus.size());
+  return {};
 }
 
 bool has_rank_here(const std::vector<local::RankSeat>& seats) {
@@ -241,7 +234,7 @@ int run_file(const RunOptions& options) {
   auto machine = describe_machine(options);
   if (!machine) return report(machine.error());
   if (options.auto_select_gpus) {
-    if (const auto chosen = choose_free_gpus(devices, *machine); !chosen)
+    if (const auto chosen = choose_free_devices(devices, *machine); !chosen)
       return report(fail("--auto-select-gpus", chosen.error()).value());
   } else if (devices) {
     if (const auto chosen = choose_devices(*devices, *machine); !chosen)

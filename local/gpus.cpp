@@ -204,6 +204,23 @@ Result<std::vector<std::string>> find_free_gpus(const std::vector<std::string>& 
   return free;
 }
 
+Result<std::vector<std::string>> choose_free_gpus(const std::optional<DeviceChoice>& choice,
+                                                  std::vector<std::string> free, std::size_t gpu_count) {
+  if (free.empty()) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("other processes use all {} GPUs of this machine (nvidia-smi lists them)", gpu_count));
+  }
+  if (!choice || choice->kind != DeviceChoice::Kind::first) return free;
+  const auto asked = static_cast<std::size_t>(choice->count);
+  if (free.size() < asked) {
+    return fail(ErrorKind::unavailable, fmt::format("{} GPUs are asked for, and other processes use {} of the {} of "
+                                                    "this machine (nvidia-smi lists them)",
+                                                    asked, gpu_count - free.size(), gpu_count));
+  }
+  free.resize(asked);
+  return free;
+}
+
 std::vector<std::string> without_taken(std::vector<std::string> gpus, const std::vector<std::string>& taken) {
   for (const std::string& gpu : taken) {
     const auto found = std::ranges::find(gpus, gpu);

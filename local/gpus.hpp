@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,6 +40,12 @@ struct DeviceChoice {
 /// GPU.
 [[nodiscard]] Result<std::vector<std::string>> find_free_gpus(const std::vector<std::string>& gpus,
                                                               const std::string& library = "libnvidia-ml.so.1");
+
+/// Those of `free` that `choice` asks for; all of them without a choice. `free` are the GPUs that no process uses, of
+/// `gpu_count` in this machine. `choice` lists no numbers. Pure. ErrorKind::unavailable, with how many are in use,
+/// where fewer are free than are asked for, or none is.
+[[nodiscard]] Result<std::vector<std::string>> choose_free_gpus(const std::optional<DeviceChoice>& choice,
+                                                                std::vector<std::string> free, std::size_t gpu_count);
 
 /// `gpus` without `taken`. Each name in `taken` removes one equal name: a name that occurs twice is two GPUs.
 [[nodiscard]] std::vector<std::string> without_taken(std::vector<std::string> gpus,

@@ -64,8 +64,10 @@ std::optional<bool> is_running(std::string_view process) {
 std::optional<std::chrono::milliseconds> alive_for(const Liveness& liveness, Time now) {
   if (liveness.is_running)
     return *liveness.is_running ? std::optional<std::chrono::milliseconds>{sign_valid_for} : std::nullopt;
-  const auto left = liveness.last_sign + sign_valid_for - now;
-  return left > left.zero() ? std::optional{left} : std::nullopt;
+  if (liveness.last_sign <= now - sign_valid_for) return std::nullopt;
+  // The sign comes from a file, and any number in it is possible: the sums below must not overflow.
+  constexpr std::chrono::hours ahead_max{24 * 365};
+  return std::min<Time>(liveness.last_sign, now + ahead_max) - (now - sign_valid_for);
 }
 
 Result<std::optional<Liveness>> read_liveness(storage::Store& store, const Claim& claim) {

@@ -33,7 +33,7 @@ inline constexpr std::chrono::seconds sign_valid_for{90};
 /// machine or container, or from before a restart of this machine.
 [[nodiscard]] std::optional<bool> is_running(std::string_view process);
 
-/// What is known of a run by hand: when it last gave a sign of life, and whether its process runs.
+/// Says when a run by hand last gave a sign of life, and whether its process runs.
 struct Liveness {
   Time last_sign;
   std::optional<bool> is_running;  ///< Nothing: not known on this machine.
@@ -41,7 +41,7 @@ struct Liveness {
 };
 
 /// How much longer the run is taken for alive; nothing when it is not. If its process is known to run, this is all of
-/// `sign_valid_for`, whenever the last sign was. Pure.
+/// `sign_valid_for`, whenever the last sign was. At most a year and `sign_valid_for`. Pure.
 [[nodiscard]] std::optional<std::chrono::milliseconds> alive_for(const Liveness& liveness, Time now);
 
 /// The liveness of `claim`'s run; nothing for a run that gives no signs of life. The claim itself is the first sign.

@@ -86,13 +86,13 @@ class Module : public torch::nn::Module {
   /// Makes the hook by which the gradients of a bucket are exchanged among the ranks of `process_group`, as
   /// register_comm_hook() of PyTorch's DistributedDataParallel takes it: a class that derives from CppCommHookInterface
   /// of <torch/csrc/distributed/c10d/comm.hpp>. Returns nullptr unless overridden: then the job's training.strategy
-  /// decides. Called once for each optimizer, on each of several ranks.
+  /// decides. Called once for each optimizer, in a group of several ranks.
   ///
-  /// The hook gets the sum of the backward passes of a step. Its future has the tensor that the optimizer takes in
-  /// their place, of the bucket's dtype, device and size; the mean over the ranks, for instance, is the hook's to
-  /// divide. All ranks call it for the same buckets in the same order. The buckets change
-  /// only with `autotune`, from time to time. Checkpoints do not have what the hook keeps. The job must name the
-  /// strategy ddp or ddp2, without gradientCompression.
+  /// The hook gets the sum of the backward passes of a step, and its future what the optimizer takes in their place, of
+  /// the bucket's dtype, device and size: for the mean over the ranks the hook divides. All ranks call it for the same
+  /// buckets in the same order. The buckets change only with `autotune`, from time to time. Checkpoints do not have
+  /// what the hook keeps. An exception of the hook is taken for a lost connection, unless it is InvalidJob. The job
+  /// must name the strategy ddp or ddp2, without gradientCompression.
   [[nodiscard]] virtual std::shared_ptr<c10d::CommHookInterface> configure_comm_hook(
       const c10::intrusive_ptr<c10d::ProcessGroup>& process_group);
 

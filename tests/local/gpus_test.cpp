@@ -119,6 +119,24 @@ TEST(WithoutTaken, CountsANameThatIsThereTwiceAsTwoGpus) {
   EXPECT_EQ(without_taken({"0", "1"}, {}), (Gpus{"0", "1"}));
 }
 
+TEST(ChooseFreeGpus, TakesTheFirstFreeOnesOrSaysHowManyAreInUse) {
+  const DeviceChoice all{}, one{.kind = Kind::first, .count = 1}, three{.kind = Kind::first, .count = 3};
+  const Gpus free{"GPU-b", "GPU-d"};
+  EXPECT_EQ(*choose_free_gpus(std::nullopt, free, 4), free);
+  EXPECT_EQ(*choose_free_gpus(all, free, 4), free);
+  EXPECT_EQ(*choose_free_gpus(one, free, 4), Gpus{"GPU-b"});
+  const auto few = choose_free_gpus(three, free, 4);
+  ASSERT_FALSE(few);
+  EXPECT_EQ(few.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(few.error().message,
+            "3 GPUs are asked for, and other processes use 2 of the 4 of this machine (nvidia-smi lists them)");
+  for (const auto& choice : {std::optional<DeviceChoice>{}, std::optional{all}, std::optional{one}}) {
+    const auto none = choose_free_gpus(choice, {}, 4);
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().message, "other processes use all 4 GPUs of this machine (nvidia-smi lists them)");
+  }
+}
+
 class FindFreeGpus : public testing::Test {
  protected:
   void TearDown() override { ::unsetenv("FAKE_NVML"); }

@@ -6,6 +6,8 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <random>
 #include <string_view>
 #include <thread>
@@ -112,7 +114,8 @@ namespace {
 
 constexpr auto look_interval_min = 5ms;
 constexpr auto look_interval_max = 200ms;
-constexpr std::size_t missing_max = 9;  // Each one costs a request to the store, and a message does not name more.
+constexpr std::size_t missing_max = 9;        // A message does not name more.
+constexpr std::size_t keys_at_once_max = 64;  // In one question to the store, so that a thousand ranks cost few.
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -124,8 +127,15 @@ std::vector<std::string> keys_of_ranks(std::string_view prefix, std::int64_t wor
 
 std::vector<std::int64_t> missing_of(c10d::Store& store, const std::vector<std::string>& keys) {
   std::vector<std::int64_t> missing;
-  for (std::size_t rank = 0; rank < keys.size() && missing.size() < missing_max; ++rank) {
-    if (!store.check({keys[rank]})) missing.push_back(static_cast<std::int64_t>(rank));
+  for (std::size_t begin = 0; begin < keys.size(); begin += keys_at_once_max) {
+    const std::size_t end = std::min(begin + keys_at_once_max, keys.size());
+    if (store.check(
+            {keys.begin() + static_cast<std::ptrdiff_t>(begin), keys.begin() + static_cast<std::ptrdiff_t>(end)}))
+      continue;
+    for (std::size_t rank = begin; rank < end && missing.size() < missing_max; ++rank) {
+      if (!store.check({keys[rank]})) missing.push_back(static_cast<std::int64_t>(rank));
+    }
+    if (missing.size() == missing_max) break;
   }
   return missing;
 }

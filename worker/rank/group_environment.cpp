@@ -117,7 +117,6 @@ Result<GroupEnvironment> parse_group_environment(const Environment& given) {
   group.job_uid = environment(contract::env_job_uid).value_or("");
   group.attempt = TRY(number_or(environment, contract::env_attempt, {.min = 1}, 1));
   group.has_launcher = environment(env_has_launcher) == "1";
-  group.restart_count = TRY(number_or(environment, contract::env_elastic_restart_count, {.min = 0}, 0));
   return group;
 }
 

@@ -44,8 +44,6 @@ struct GroupEnvironment {
 
   bool has_launcher = false;
   bool uses_agent_store = false;  ///< torchrun hosts the rendezvous store on MASTER_PORT and supervises the ranks.
-  std::int64_t restart_count =
-      0;  ///< TORCHELASTIC_RESTART_COUNT: how often torchrun or the operator has restarted the group.
 
   bool operator==(const GroupEnvironment&) const = default;
 };

@@ -2,10 +2,12 @@
 
 #include <ATen/core/ivalue.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/types.h>
 
+#include <chrono>
+#include <cstddef>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -19,7 +21,7 @@ namespace {
 
 using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
-/// What is waited for until a hook's future has its result.
+/// A hook's future as a c10d::Work, which is what waits for collectives take.
 class HookWork final : public c10d::Work {
  public:
   explicit HookWork(Future future) : future_{std::move(future)} {}
@@ -58,7 +60,7 @@ class HookedExchange final : public BucketExchange {
     }
   }
 
-  /// Hooks divide by the number of ranks themselves, those of PyTorch too.
+  /// A hook divides by the number of ranks itself, as with PyTorch's DDP.
   [[nodiscard]] double factor() const override { return 1.0; }
 
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin(std::size_t index) override {
@@ -66,6 +68,8 @@ class HookedExchange final : public BucketExchange {
     c10d::GradBucket shown = show(index);
     const torch::NoGradGuard no_grad;
     bucket.future = hook_->runHook(shown);
+    if (!bucket.future)
+      throw InvalidJob{fmt::format("the communication hook has returned no future for bucket {}", index)};
     return c10::make_intrusive<HookWork>(bucket.future);
   }
 
@@ -83,7 +87,7 @@ class HookedExchange final : public BucketExchange {
                       "back in the bucket's form",
                       index, text_of(result), text_of(gradients))};
     }
-    if (result.const_data_ptr() != gradients.const_data_ptr()) bucket.gradients.copy_(result.view_as(gradients));
+    if (result.const_data_ptr() != gradients.const_data_ptr()) bucket.gradients.copy_(result.reshape_as(gradients));
     return sum(bucket.of.used);
   }
 

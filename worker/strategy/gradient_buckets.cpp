@@ -123,7 +123,7 @@ Result<void> GradientBuckets::finish_exchange(const WaitForWork& wait) {
 
 void GradientBuckets::keep(const std::exception& error, const Bucket& bucket) {
   send_error_ = dist::message_of(error);
-  // The failure of this rank's own device, kernels or communication hook is not the loss of a peer.
+  // InvalidJob, and the failure of this rank's own device or kernels, are not the loss of a peer.
   const bool is_own = dynamic_cast<const InvalidJob*>(&error) != nullptr ||
                       (!bucket.flat.is_cpu() && dist::failed_part(error) != dist::FailedPart::communication);
   if (is_own) own_failure_ = std::current_exception();

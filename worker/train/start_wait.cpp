@@ -29,10 +29,10 @@ checkpoint::StartPatience start_patience(std::chrono::milliseconds duration, ran
           .wait = [&link, &clock, outage = std::make_shared<Outage>()](std::chrono::milliseconds pause,
                                                                        const Error& error) {
             if (outage->add_failure(clock.instant()))
-              logging::warn("the storage cannot be used yet: it is tried again", {{"error", error.message}});
+              logging::warn("the start cannot go on yet: it is tried again", {{"error", error.message}});
             rank::RankProgress progress;
             progress.phase = "Loading";
-            progress.waiting_for = "the storage, which is tried again: " + error.message;
+            progress.waiting_for = "another try of the start, after: " + error.message;
             link.report(progress);
             const Instant end = clock.instant() + pause;
             while (clock.instant() < end) {
@@ -40,7 +40,7 @@ checkpoint::StartPatience start_patience(std::chrono::milliseconds duration, ran
               if (link.is_stop_requested()) {
                 link.exit({.exit_code = contract::exit_preempted,
                            .reason = "Preempted",
-                           .message = "stopped as asked while waiting for the storage; nothing was trained yet",
+                           .message = "stopped as asked while the start was tried again; nothing was trained yet",
                            .culprit = {}});
               }
               std::this_thread::sleep_for(stop_look_interval);

@@ -47,6 +47,12 @@ TEST(AliveFor, IsMeasuredFromTheLastSignUnlessTheProcessItselfIsSeen) {
     EXPECT_EQ(alive_for({.last_sign = sign, .is_running = row.is_running}, row.now), row.expected) << row.name;
 }
 
+TEST(AliveFor, TakesAnyNumberThatAFileMayHave) {
+  constexpr Time now{24h * 365 * 56};
+  EXPECT_EQ(alive_for({.last_sign = Time::min(), .is_running = {}}, now), std::nullopt);
+  EXPECT_EQ(alive_for({.last_sign = Time::max(), .is_running = {}}, now), 24h * 365 + sign_valid_for);
+}
+
 TEST(IsRunning, KnowsThisMachinesProcessesAlone) {
   const std::string own = this_process();
   ASSERT_NE(own, "");
@@ -161,6 +167,41 @@ TEST_F(ARunByHand, OfThisMachineIsNotWaitedForWhileItRuns) {
   begin(beside);
   make_patient(beside, [](int) { ADD_FAILURE() << "waited"; });
   EXPECT_THAT(beside.restore().error().message, HasSubstr("started by hand and is alive"));
+}
+
+TEST_F(ARunByHand, WhosePlaceIsNotOursIsNotWaitedFor) {
+  make_patient(second, [](int) { ADD_FAILURE() << "waited"; });
+  second.identity.fingerprint = "digits";
+  EXPECT_THAT(second.restore().error().message, HasSubstr("started by hand and is alive"));
+}
+
+TEST_F(ARunByHand, IsNotWaitedForAgainAndAgainWhileItsSignsCreepOn) {
+  int waits = 0;
+  make_patient(second, [&](int number) {
+    waits = number;
+    const auto creeping = (first.clock.now() + number * 6s).time_since_epoch().count();
+    ASSERT_TRUE(storage::put_text(first.store(), "generations/1.alive", seal({{"timeMilliseconds", creeping}})));
+  });
+  EXPECT_EQ(second.restore().error().kind, ErrorKind::invalid);
+  EXPECT_EQ(waits, 3) << "the third sign is 18 s after the first one, more than half of the time between signs";
+}
+
+TEST_F(ARunByHand, ThatWasWaitedForLeavesAllTriesToClaim) {
+  int waits = 0;
+  int refusals = 0;
+  TestRun late{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        // Others claim first, ten times.
+        if (call != "put" || key != claim_key(2) || ++refusals > 10) return std::nullopt;
+        return Error{ErrorKind::already_exists, "another was first", std::nullopt};
+      })};
+  begin(late);
+  make_patient(late, [&](int number) { waits = number; });
+  const auto restored = late.restore();
+  ASSERT_TRUE(restored) << restored.error().message;
+  EXPECT_EQ(waits, 9);
+  EXPECT_EQ(restored.value()->step, 10);
 }
 
 TEST_F(ARunByHand, IsNotWaitedForLongerThanTheStartsPatience) {

@@ -49,6 +49,20 @@ TEST(AnswerRollCall, NamesTheRanksThatHaveNotComeAtItsDeadline) {
       << met.error().message;
 }
 
+TEST(AnswerRollCall, FindsTheFewThatAreMissingAmongManyRanks) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  for (std::int64_t rank = 1; rank < 200; ++rank) {
+    const bool is_missing = rank == 63 || rank == 64 || rank == 128 || rank == 199;
+    if (!is_missing) store->set(fmt::format("arrived/{}", rank), std::vector<std::uint8_t>{'1'});
+  }
+  FakeRankLink link;
+  const auto met = answer_roll_call(store, {.rank = 0, .world_size = 200, .deadline = 1ms}, link);
+  ASSERT_FALSE(met);
+  EXPECT_EQ(met.error().message.find("the group did not come together: ranks 63, 64, 128 and 199 of 200 have not come"),
+            0U)
+      << met.error().message;
+}
+
 TEST(AnswerRollCall, EndsWithTheGroupAndSaysWhatBrokeIt) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   FakeRankLink link;

@@ -44,7 +44,7 @@ TEST(CommHookOfAModel, DecidesWhatTheOptimizerTakes) {
 }
 
 TEST(CommHookOfAModel, ThatDoesNotFitFailsTheJobOnAllRanks) {
-  const auto [code, message] = train_with("short");
+  const auto [code, message] = train_with("doubles");
   EXPECT_EQ(code, 93);
   EXPECT_THAT(message, HasSubstr("the communication hook's result for bucket 0 has 3 elements of double on cpu"));
   const auto [refused, words] = train_with("zeros", R"({"gradientCompression": "fp16"})");

@@ -28,7 +28,8 @@ class ZeroHook final : public c10d::CppCommHookInterface<ProcessGroup> {
   torch::ScalarType dtype_;
 };
 
-/// options.hook: "zeros"; "short" for zeros of another dtype; "none". Training fails once the weight has changed.
+/// options.hook: "zeros"; "doubles" for zeros of another dtype than the gradients'; "none". Training fails once the
+/// weight has changed.
 class HookedModel final : public trainyard::Module {
  public:
   explicit HookedModel(const trainyard::Options& options)

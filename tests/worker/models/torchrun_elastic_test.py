@@ -42,7 +42,7 @@ def processes_below(pid):
 class Agent:
     """One node's torchrun. Its ranks' records go into the folder of the job."""
 
-    def __init__(self, folder, name, *options):
+    def __init__(self, folder, name, *options, shares_store):
         self.log = folder / f"{name}.log"
         self.name = name
         spec = {
@@ -58,7 +58,7 @@ class Agent:
             os.environ,
             OMP_NUM_THREADS="1",
             CUDA_VISIBLE_DEVICES="-1",
-            TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1" if name != "alone" else "0",
+            TORCH_DISABLE_SHARE_RDZV_TCP_STORE="0" if shares_store else "1",
             TRAINYARD_LOG_FORMAT="text",
             TRAINYARD_RECORD_SAMPLES=str(folder / "records.jsonl"),
             TRAINYARD_SPEC=json.dumps(spec),
@@ -89,8 +89,8 @@ class Elastic(unittest.TestCase):
         (self.folder / "checkpoints").mkdir()
         self.agents = []
 
-    def start(self, name, *options):
-        agent = Agent(self.folder, name, *options)
+    def start(self, name, *options, shares_store=False):
+        agent = Agent(self.folder, name, *options, shares_store=shares_store)
         self.agents.append(agent)
         self.addCleanup(agent.end)
         return agent
@@ -156,7 +156,7 @@ class Elastic(unittest.TestCase):
         self.assertIn("the checkpoint is of another number of ranks", self.logs())
 
     def test_a_group_whose_rank_is_killed_goes_on_in_the_agents_store(self):
-        agent = self.start("alone", "--standalone", "--nproc-per-node", "2")
+        agent = self.start("alone", "--standalone", "--nproc-per-node", "2", shares_store=True)
         # Between two checkpoints, so that the next group repeats steps.
         self.wait_until("training", lambda: any(r["step"] > 60 and r["step"] % SAVED_EVERY == 20 for r in self.records()[-2:]))
         os.kill(agent.ranks()[-1], signal.SIGKILL)

@@ -43,7 +43,6 @@ TEST(ParseGroupEnvironment, ReadsWhatTheOperatorSetsInAPodOfOneRank) {
   ASSERT_TRUE(group) << group.error().message;
   EXPECT_FALSE(group->uses_agent_store) << "torchrun's alone hosts a store on MASTER_PORT";
   GroupEnvironment expected;
-  expected.restart_count = 1;
   expected.world_size = 4;
   expected.node_rank = 3;
   expected.rank = 3;
@@ -80,7 +79,6 @@ TEST(ParseGroupEnvironment, ReadsTorchrunsOwn) {
   EXPECT_EQ(group->rank, 5);
   EXPECT_EQ(group->local_rank, 1);
   EXPECT_TRUE(group->uses_agent_store);
-  EXPECT_EQ(group->restart_count, 2);
 }
 
 TEST(ParseGroupEnvironment, ServesStatusOnlyWhereAPortOrAJobAsksForIt) {

@@ -148,6 +148,37 @@ TEST(CommHook, WhoseResultDoesNotFitFailsTheJob) {
   });
 }
 
+TEST(CommHook, MayGiveAResultWhoseElementsDoNotFollowEachOther) {
+  run_ranks(2, [](RankThread& rank) {
+    const auto weights = two_weights();
+    const auto hook = std::make_shared<LocalHook>([](c10d::GradBucket& bucket) {
+      return ready(torch::stack({bucket.getBuffer(), bucket.getBuffer()}, 1).select(1, 0));
+    });
+    GradientBuckets buckets{weights, rank.process_group, {}, by_comm_hook(hook)};
+    ASSERT_TRUE(hooked_step(buckets, weights, 3.0, 4.0));
+    expect_two_gradients(weights, 3.0, 4.0);
+  });
+}
+
+TEST(CommHook, FailsTheJobByInvalidJobAndWithoutAFuture) {
+  run_ranks(2, [](RankThread& rank) {
+    const auto refuses = [](c10d::GradBucket&) -> Future { throw InvalidJob{"options.levels: too few"}; };
+    const auto forgets = [](c10d::GradBucket&) { return Future{}; };
+    for (const auto& [answer, words] :
+         {std::pair{LocalHook::Answer{refuses}, "options.levels: too few"},
+          {LocalHook::Answer{forgets}, "the communication hook has returned no future for bucket 0"}}) {
+      const auto weights = two_weights();
+      GradientBuckets buckets{weights, rank.process_group, {}, by_comm_hook(std::make_shared<LocalHook>(answer))};
+      try {
+        std::ignore = hooked_step(buckets, weights, 1.0, 1.0);
+        ADD_FAILURE() << words;
+      } catch (const InvalidJob& error) {
+        EXPECT_STREQ(error.what(), words);
+      }
+    }
+  });
+}
+
 TEST(CommHook, ThatFailsEndsTheStepWithItsWords) {
   run_ranks(2, [](RankThread& rank) {
     const auto fails_at_once = [](c10d::GradBucket&) -> Future { throw std::runtime_error{"no route"}; };

@@ -37,7 +37,7 @@ TEST(StartPatience, SaysForWhatItWaits) {
   EXPECT_TRUE(patience.wait(0ms, refused));
   ASSERT_EQ(link.reports().size(), 1U);
   EXPECT_EQ(link.reports()[0].phase, "Loading");
-  EXPECT_EQ(link.reports()[0].waiting_for, "the storage, which is tried again: look into s3://models: AccessDenied");
+  EXPECT_EQ(link.reports()[0].waiting_for, "another try of the start, after: look into s3://models: AccessDenied");
 }
 
 TEST(StartPatience, WaitsForNothingInAGroupThatIsBroken) {
