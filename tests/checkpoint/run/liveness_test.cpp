@@ -172,7 +172,9 @@ TEST_F(ARunByHand, OfThisMachineIsNotWaitedForWhileItRuns) {
 TEST_F(ARunByHand, WhosePlaceIsNotOursIsNotWaitedFor) {
   make_patient(second, [](int) { ADD_FAILURE() << "waited"; });
   second.identity.fingerprint = "digits";
-  EXPECT_THAT(second.restore().error().message, HasSubstr("started by hand and is alive"));
+  const auto restored = second.restore();
+  ASSERT_FALSE(restored);
+  EXPECT_THAT(restored.error().message, HasSubstr("started by hand and is alive"));
 }
 
 TEST_F(ARunByHand, IsNotWaitedForAgainAndAgainWhileItsSignsCreepOn) {
@@ -182,7 +184,9 @@ TEST_F(ARunByHand, IsNotWaitedForAgainAndAgainWhileItsSignsCreepOn) {
     const auto creeping = (first.clock.now() + number * 6s).time_since_epoch().count();
     ASSERT_TRUE(storage::put_text(first.store(), "generations/1.alive", seal({{"timeMilliseconds", creeping}})));
   });
-  EXPECT_EQ(second.restore().error().kind, ErrorKind::invalid);
+  const auto restored = second.restore();
+  ASSERT_FALSE(restored);
+  EXPECT_EQ(restored.error().kind, ErrorKind::invalid);
   EXPECT_EQ(waits, 3) << "the third sign is 18 s after the first one, more than half of the time between signs";
 }
 
