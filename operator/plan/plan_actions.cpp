@@ -46,14 +46,20 @@ std::function<nlohmann::json(std::int64_t pod_index)> pod_maker(const Observed& 
   };
 }
 
-void create_missing(const Observed& observed, const std::vector<Member>& members, Draft& draft) {
-  if (!observed.service) draft.actions.emplace_back(CreateService{.service = manifest::build_service(observed.job)});
-  if (observed.job.status.is_formed) return;
+void create_pods(const Observed& observed, const std::vector<Member>& members, Draft& draft) {
   const auto make_pod = pod_maker(observed);
   for (const Member& member : members) {
     if (member.state != MemberState::missing) continue;
     draft.actions.emplace_back(CreatePod{.pod = [make_pod, index = member.pod_index] { return make_pod(index); }});
   }
+}
+
+void create_missing(const Observed& observed, const std::vector<Member>& members, Draft& draft) {
+  const api::TrainingJobStatus& status = observed.job.status;
+  if (!observed.service) draft.actions.emplace_back(CreateService{.service = manifest::build_service(observed.job)});
+  if (!status.is_formed) create_pods(observed, members, draft);
+  if (!observed.service || observed.service->attempt != status.attempt)
+    draft.actions.emplace_back(SelectPods{.attempt = status.attempt});
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "common/logging.hpp"
 #include "common/try.hpp"
 #include "operator/manifest/names.hpp"
+#include "operator/manifest/objects.hpp"
 #include "operator/plan/deletion.hpp"
 #include "operator/plan/refused_status.hpp"
 #include "operator/reconcile/events.hpp"
@@ -136,6 +137,7 @@ Result<void> Executor::reread(const api::TrainingJob& job) {
 Result<void> Executor::act(const api::TrainingJob& job, const std::vector<plan::Action>& actions) {
   std::vector<const plan::CreatePod*> creates;
   std::vector<const plan::DeletePod*> deletes;
+  const plan::SelectPods* selection = nullptr;
   std::vector<const plan::Action*> conclusions;
   Result<void> created;
   for (const plan::Action& action : actions) {
@@ -143,14 +145,19 @@ Result<void> Executor::act(const api::TrainingJob& job, const std::vector<plan::
       creates.push_back(create);
     } else if (const auto* deletion = std::get_if<plan::DeletePod>(&action)) {
       deletes.push_back(deletion);
+    } else if (const auto* select = std::get_if<plan::SelectPods>(&action)) {
+      selection = select;
     } else if (!is_preparation(action)) {
       conclusions.push_back(&action);
     } else if (created) {
       created = prepare(job, action);
     }
   }
-  if (!created) creates.clear();
-  PodOutcomes pods = change_pods(job, creates, deletes);
+  if (!created) {
+    creates.clear();
+    selection = nullptr;
+  }
+  PodOutcomes pods = change_pods(job, creates, deletes, selection);
   if (created) created = std::move(pods.created);
   const Result<void> noted = created ? Result<void>{} : note_failure(job, created.error());
   if (!pods.deleted) return noted ? pods.deleted : tl::unexpected(joined(noted.error(), pods.deleted.error()));
@@ -217,9 +224,18 @@ Result<void> Executor::create_pod(const api::TrainingJob& job, const plan::Creat
 
 Executor::PodOutcomes Executor::change_pods(const api::TrainingJob& job,
                                             const std::vector<const plan::CreatePod*>& creates,
-                                            const std::vector<const plan::DeletePod*>& deletes) {
-  SharedCalls creation{creates.size(), [&](std::size_t index) { return create_pod(job, *creates[index]); },
+                                            const std::vector<const plan::DeletePod*>& deletes,
+                                            const plan::SelectPods* selection) {
+  std::atomic<std::size_t> left{creates.size()};
+  SharedCalls creation{creates.size(),
+                       [&](std::size_t index) -> Result<void> {
+                         TRY(create_pod(job, *creates[index]));
+                         // The thread that created the last pod goes on, so that no delete holds the selection up.
+                         return --left == 0 && selection != nullptr ? select_pods(job, *selection) : Result<void>{};
+                       },
                        [](const Error&) { return true; }};
+  Result<void> selected;
+  if (creates.empty() && selection != nullptr) selected = select_pods(job, *selection);
   // If one pod cannot be deleted, the others still are.
   SharedCalls deletion{deletes.size(), [&](std::size_t index) { return remove_pod(job, *deletes[index]); },
                        [](const Error& error) { return is_transient(error.kind); }};
@@ -239,7 +255,21 @@ Executor::PodOutcomes Executor::change_pods(const api::TrainingJob& job,
     while (helpers.size() + 1 < threads) helpers.emplace_back(work);
     work();
   }
-  return {.created = creation.outcome(), .deleted = deletion.outcome()};
+  return {.created = selected ? creation.outcome() : selected, .deleted = deletion.outcome()};
+}
+
+Result<void> Executor::select_pods(const api::TrainingJob& job, const plan::SelectPods& action) {
+  const control::ObjectKey key{.name_space = job.metadata.name_space, .name = manifest::service_name(job)};
+  const auto service = caches_.services.find(key);
+  if (!service || !manifest::is_service_of(*service, job)) return {};
+  const auto reply = api_.patch(kube::services, key.name_space, key.name, kube::PatchType::merge,
+                                {{"metadata", {{"uid", service->metadata.uid}}},
+                                 {"spec", {{"selector", manifest::select_pods(job, action.attempt)}}}});
+  if (!reply && reply.error().kind == ErrorKind::not_found) caches_.services.erase(key, service->metadata.uid);
+  TRY(reply);
+  auto stored = TRY(resource::parse_service(*reply));
+  caches_.services.put(std::move(stored));
+  return {};
 }
 
 Result<void> Executor::remove_unlabelled(const api::TrainingJob& job, const kube::ResourceType& type,

@@ -31,8 +31,8 @@ class Executor {
   [[nodiscard]] Result<void> write_status(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
   /// Carries out `actions` in three stages: (1) checks the template and creates the service; (2) deletes and creates
-  /// pods concurrently, rank 0's pod first; (3) deletes the service or the job and changes its finalizer. Leaves out
-  /// stage 3 if anything before it failed.
+  /// pods concurrently, rank 0's pod first, and makes the service select the new pods once all are created; (3) deletes
+  /// the service or the job and changes its finalizer. Leaves out stage 3 if anything before it failed.
   ///
   /// A refused create (quota, admission, a wrong template, a taken name) stops the creates and not the deletes. The
   /// refusal is remembered for the next plan and is not an error. An error names the first create and the first delete
@@ -56,13 +56,16 @@ class Executor {
   Result<void> create(const api::TrainingJob& job, const kube::ResourceType& type, const nlohmann::json& object,
                       control::ObjectCache<T>& cache, Parse parse);
   Result<void> create_pod(const api::TrainingJob& job, const plan::CreatePod& action);
+  /// Makes the cached service select the attempt's pods. Does nothing if there is none: the next plan creates it.
+  Result<void> select_pods(const api::TrainingJob& job, const plan::SelectPods& action);
   struct PodOutcomes {
     Result<void> created;
     Result<void> deleted;
   };
-  /// Makes all calls concurrently. Returns the first error of the creates and of the deletes.
+  /// Makes all calls concurrently, and `selection`'s, if there is one, once the last pod is created. Returns the first
+  /// error of the creates (or of the selection) and of the deletes.
   PodOutcomes change_pods(const api::TrainingJob& job, const std::vector<const plan::CreatePod*>& creates,
-                          const std::vector<const plan::DeletePod*>& deletes);
+                          const std::vector<const plan::DeletePod*>& deletes, const plan::SelectPods* selection);
   /// Carries out an action of the first stage.
   Result<void> prepare(const api::TrainingJob& job, const plan::Action& action);
   /// Carries out an action of the last stage.

@@ -1,5 +1,6 @@
 #include "operator/resource/resources.hpp"
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
@@ -108,7 +109,21 @@ Result<Pod> parse_pod(const nlohmann::json& object) {
 }
 
 Result<Service> parse_service(const nlohmann::json& object) {
-  return api::parse_metadata(object).map([](api::Metadata metadata) { return Service{std::move(metadata)}; });
+  Service service;
+  service.metadata = TRY(api::parse_metadata(object));
+  std::optional<Error> problem;
+  api::FieldReader fields{object, "", problem};
+  fields.read_object("spec", [&](api::FieldReader& spec) {
+    spec.read_object("selector", [&](api::FieldReader& selector) {
+      std::string attempt;
+      selector.read(contract::label_attempt, attempt);
+      const char* const end = attempt.data() + attempt.size();
+      // A text that is not a number selects no attempt's pods.
+      if (std::from_chars(attempt.data(), end, service.attempt).ptr != end) service.attempt = 0;
+    });
+  });
+  if (problem) return tl::unexpected(*problem);
+  return service;
 }
 
 Result<Node> parse_node(const nlohmann::json& object) {

@@ -72,6 +72,7 @@ struct PackedPod {
 /// The part of a Service that planning reads.
 struct Service {
   api::Metadata metadata;
+  std::int64_t attempt = 0;  ///< Whose pods it selects, by contract::label_attempt; 0 if those of none.
   bool operator==(const Service&) const = default;
 };
 

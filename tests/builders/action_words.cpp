@@ -18,6 +18,9 @@ struct Words {
     return "create " + metadata.at("name").get<std::string>();
   }
   std::string operator()(const plan::DeletePod& action) const { return "delete " + action.name; }
+  std::string operator()(const plan::SelectPods& action) const {
+    return "select pods of attempt " + std::to_string(action.attempt);
+  }
   std::string operator()(const plan::DeleteService&) const { return "delete service"; }
   std::string operator()(const plan::DeleteJob&) const { return "delete job"; }
   std::string operator()(const plan::AddFinalizer&) const { return "add finalizer"; }

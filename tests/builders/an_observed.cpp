@@ -46,7 +46,8 @@ ObservedBuilder::ObservedBuilder(const JobBuilder& job) {
   observed_.service = resource::Service{.metadata = {.name = manifest::service_name(observed_.job),
                                                      .name_space = "research",
                                                      .uid = "uid-of-service",
-                                                     .controller = manifest::owner_reference(observed_.job)}};
+                                                     .controller = manifest::owner_reference(observed_.job)},
+                                        .attempt = 1};
   api::TrainingJobStatus& status = observed_.job.status;
   status.phase = api::Phase::running;
   status.attempt = 1;
@@ -79,6 +80,7 @@ resource::Pod& ObservedBuilder::pod(std::int64_t pod_index) {
 
 ObservedBuilder& ObservedBuilder::attempt(std::int64_t attempt) {
   observed_.job.status.attempt = attempt;
+  observed_.service->attempt = attempt;
   observed_.job.status.attempts = {{.number = attempt, .start = start}};
   make_pods();
   return *this;

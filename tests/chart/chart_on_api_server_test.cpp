@@ -90,6 +90,7 @@ TEST_F(ChartOnApiServer, LetsTheOperatorDoItsWorkAndNoMore) {
                                                         {"create", "pods"},
                                                         {"delete", "pods"},
                                                         {"create", "services"},
+                                                        {"patch", "services"},
                                                         {"create", "events"},
                                                         {"patch", "events"},
                                                         {"watch", "events.events.k8s.io"},

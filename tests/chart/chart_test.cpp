@@ -340,6 +340,7 @@ TEST_F(Chart, GrantsTheOperatorWhatItUsesAndNoMore) {
       {"apiGroups": ["trainyard.dev"], "resources": ["trainingjobs"], "verbs": ["get", "list", "watch", "patch", "delete"]},
       {"apiGroups": ["trainyard.dev"], "resources": ["trainingjobs/status"], "verbs": ["update"]},
       {"apiGroups": [""], "resources": ["pods", "services"], "verbs": ["get", "list", "watch", "create", "delete"]},
+      {"apiGroups": [""], "resources": ["services"], "verbs": ["patch"]},
       {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
       {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["list", "watch"]}])");
   json of_jobs_and_nodes = of_jobs;

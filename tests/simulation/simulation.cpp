@@ -326,10 +326,16 @@ bool Simulation::is_cleaning_up() {
   return std::ranges::count(pods(), clean_up_pod_name() + " Running") == 1;
 }
 
-std::size_t Simulation::services() {
+std::vector<std::string> Simulation::services() {
   const auto page = api.list(kube::services, {.name_space = key_.name_space});
   check(page.has_value(), "services can be listed");
-  return static_cast<std::size_t>(std::ranges::count_if(page->items, std::not_fn(is_intruders)));
+  std::vector<std::string> services;
+  for (const json& service : page->items) {
+    if (is_intruders(service)) continue;
+    services.push_back(fmt::format("{} of attempt {}", service.at("metadata").at("name").get<std::string>(),
+                                   service.at("spec").at("selector").value(contract::label_attempt, "-")));
+  }
+  return services;
 }
 
 std::vector<std::string> Simulation::events() {

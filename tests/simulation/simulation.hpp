@@ -116,7 +116,7 @@ class Simulation {
   /// The name of the pod that removes a deleted job's checkpoints.
   [[nodiscard]] std::string clean_up_pod_name() const;
   [[nodiscard]] bool is_cleaning_up();
-  [[nodiscard]] std::size_t services();
+  [[nodiscard]] std::vector<std::string> services();  ///< Each with the attempt whose pods it selects.
   /// Reasons of the job's events, sorted.
   [[nodiscard]] std::vector<std::string> events();
   /// Pods of an attempt that were created twice under one name. There must be none.

@@ -253,10 +253,10 @@ Outcome outcome_undisturbed(const Story& story, std::int64_t* calls) {
 void PrintTo(const Outcome& outcome, std::ostream* stream) {
   *stream << fmt::format(
       "{} ({}), attempt {}, {} restarts ({} application, {} infrastructure), records [{}], conditions [{}], "
-      "requests [{}], pods [{}], {} services",
+      "requests [{}], pods [{}], services [{}]",
       to_string(outcome.phase), outcome.reason, outcome.attempt, outcome.restart_count, outcome.restarts.application,
       outcome.restarts.infrastructure, fmt::join(outcome.records, "; "), fmt::join(outcome.conditions, ", "),
-      fmt::join(outcome.requests, ", "), fmt::join(outcome.pods, ", "), outcome.services);
+      fmt::join(outcome.requests, ", "), fmt::join(outcome.pods, ", "), fmt::join(outcome.services, ", "));
 }
 
 }  // namespace trainyard::simulation

@@ -31,7 +31,7 @@ struct Outcome {
   std::vector<std::string> conditions;  ///< Those that are true.
   std::vector<std::string> requests;    ///< "suspend-2 Done 12"
   std::vector<std::string> pods;
-  std::size_t services = 0;
+  std::vector<std::string> services;  ///< "smoke-c0de of attempt 2"
   bool operator==(const Outcome&) const = default;
 };
 

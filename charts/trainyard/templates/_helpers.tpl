@@ -93,6 +93,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   resources: [pods, services]
   verbs: [get, list, watch, create, delete]
 - apiGroups: [""]
+  resources: [services]
+  # A job's service selects the pods of its newest attempt.
+  verbs: [patch]
+- apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
 - apiGroups: [events.k8s.io]

@@ -44,6 +44,10 @@ void without_service(Observed& observed) {
   observed.service.reset();
 }
 
+auto selecting_attempt(std::int64_t attempt) {
+  return [=](Observed& observed) { observed.service->attempt = attempt; };
+}
+
 ObservedBuilder new_job(bool is_accepted) {
   return ObservedBuilder{}.with([&](Observed& observed) {
     observed = builders::first_sight();
@@ -69,11 +73,20 @@ TEST(PlanActions, BringThePodsToWhatTheStatusSays) {
   const Observed suspending = between_attempts().phase(Phase::suspending);
   const std::vector<Row> rows{
       {"nothing is missing", after_a_life(), {}},
-      {"a lost service comes back while the group runs", after_a_life().with(without_service), {"create service"}},
+      {"a lost service comes back while the group runs",
+       after_a_life().with(without_service),
+       {"create service", "select pods of attempt 3"}},
+      {"the service selects the pods of this attempt once they are there",
+       between_attempts({1}).with(selecting_attempt(2)), older_and({"create pod 1", "select pods of attempt 3"})},
+      {"and also if the operator ended in between",
+       after_a_life().with(selecting_attempt(2)),
+       {"select pods of attempt 3"}},
+      {"but not during backoff", between_attempts({1}).with(not_before(later + 3s)).with(selecting_attempt(2)), older,
+       3s},
       {"a lost pod does not", after_a_life().missing(1), {}},
       {"what older attempts left goes", between_attempts(), older},
       {"what is missing is made in the ranks' order", between_attempts({0, 1}).with(without_service),
-       older_and({"create service", "create pod 0", "create pod 1"})},
+       older_and({"create service", "create pod 0", "create pod 1", "select pods of attempt 3"})},
       {"only what is missing is", between_attempts({1}).waiting(0), older_and({"create pod 1"})},
       {"nothing is made during backoff", between_attempts({1}).with(not_before(later + 3s)), older, 3s},
       {"it is at its end", between_attempts({1}).with(not_before(later)), older_and({"create pod 1"})},
@@ -122,7 +135,7 @@ TEST(PlanActions, MakeEachPodAndTheServiceAsTheManifestSaysAndOnNoAvoidedNode) {
   });
   Draft draft;
   plan_actions(observed, members_of(observed), later, draft);
-  ASSERT_EQ(draft.actions.size(), 5U);
+  ASSERT_EQ(draft.actions.size(), 6U);
   EXPECT_EQ(std::get<CreateService>(draft.actions[2]).service, manifest::build_service(observed.job));
   for (const std::int64_t index : {0, 1}) {
     nlohmann::json expected = manifest::build_pod(observed.job, index, observed.traits, observed.settings);

@@ -47,7 +47,8 @@ TEST(MakePlan, RecordsTheFirstAttemptBeforeItMakesAnything) {
 TEST(MakePlan, MakesTheServiceThenRankZeroThenTheOthers) {
   const Plan plan = make_plan(
       an_observed().unformed().missing(0).missing(1).with([](Observed& observed) { observed.service.reset(); }), later);
-  EXPECT_EQ(words_of(plan.actions), (Words{"create service", "create pod 0", "create pod 1"}));
+  EXPECT_EQ(words_of(plan.actions),
+            (Words{"create service", "create pod 0", "create pod 1", "select pods of attempt 1"}));
 }
 
 TEST(MakePlan, RecordsThatTheAttemptIsFormedOnceAllPodsAreThere) {
@@ -147,8 +148,8 @@ TEST(MakePlan, RemovesLivePodsOfOlderAttemptsAtOnceButMakesNoneBeforeBackoffEnds
   EXPECT_EQ(words_of(waiting.actions), (Words{"delete smoke-c0de-1-0", "delete smoke-c0de-1-1"}));
   EXPECT_EQ(waiting.requeue_after, 3s);
   const Plan ready = make_plan(observed, later + 3s);
-  EXPECT_EQ(words_of(ready.actions),
-            (Words{"delete smoke-c0de-1-0", "delete smoke-c0de-1-1", "create pod 0", "create pod 1"}));
+  EXPECT_EQ(words_of(ready.actions), (Words{"delete smoke-c0de-1-0", "delete smoke-c0de-1-1", "create pod 0",
+                                            "create pod 1", "select pods of attempt 2"}));
 }
 
 TEST(MakePlan, DeletesNoPodTwice) {
@@ -156,7 +157,8 @@ TEST(MakePlan, DeletesNoPodTwice) {
     changed.job.status.attempt = 2;
     changed.job.status.is_formed = false;
   });
-  EXPECT_EQ(words_of(make_plan(observed, later).actions), (Words{"create pod 0", "create pod 1"}));
+  EXPECT_EQ(words_of(make_plan(observed, later).actions),
+            (Words{"create pod 0", "create pod 1", "select pods of attempt 2"}));
 }
 
 TEST(MakePlan, IsStaleWhenPodsAreAheadOfTheStatus) {

@@ -1,5 +1,3 @@
-#include "operator/reconcile/executor.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,72 +6,17 @@
 #include <set>
 #include <thread>
 
-#include "local/memory_api.hpp"
 #include "operator/manifest/names.hpp"
-#include "tests/builders/a_job.hpp"
-#include "tests/fakes/fake_clock.hpp"
-#include "tests/fakes/faulty_api.hpp"
 #include "tests/fakes/refusing_api.hpp"
+#include "tests/operator/reconcile/executor_fixture.hpp"
 
 namespace trainyard::reconcile {
 namespace {
 
-using builders::a_job;
 using fakes::ApiCall;
 using fakes::Fault;
 using nlohmann::json;
 using namespace std::chrono_literals;
-
-/// A job with three pods on the server.
-class ExecutorTest : public testing::Test {
- protected:
-  ExecutorTest() {
-    job = *api::parse_training_job(*api.create(kube::training_jobs, "research", a_job().manifest()));
-    job.status.attempt = 1;
-    for (std::int64_t index = 0; index < 3; ++index) add_pod(index);
-  }
-  void add_pod(std::int64_t index) {
-    caches.pods.put(*resource::parse_pod(*api.create(kube::pods, "research", pod_of(index))));
-  }
-  json pod_of(std::int64_t index) const {
-    return {{"apiVersion", "v1"},
-            {"kind", "Pod"},
-            {"metadata",
-             {{"name", manifest::pod_name(job, job.status.attempt, index)},
-              {"labels", {{"trainyard.dev/job", job.metadata.name}}},
-              {"ownerReferences", json::array({{{"apiVersion", "trainyard.dev/v1alpha1"},
-                                                {"kind", "TrainingJob"},
-                                                {"name", job.metadata.name},
-                                                {"uid", job.metadata.uid},
-                                                {"controller", true}}})}}},
-            {"spec", {{"containers", json::array({{{"name", "worker"}, {"image", "worker:cpu"}}})}}}};
-  }
-  std::vector<plan::Action> delete_all_pods() const {
-    std::vector<plan::Action> actions;
-    for (const auto& pod : caches.pods.owned_by(job.metadata.uid))
-      actions.emplace_back(plan::DeletePod{.name = pod.metadata.name, .uid = pod.metadata.uid});
-    return actions;
-  }
-  plan::Action create(std::int64_t index) const {
-    return plan::CreatePod{.pod = [this, index] { return pod_of(index); }};
-  }
-  /// From now on every call for which `is_meant` is true fails with this error.
-  void fail_where(const std::function<bool(const ApiCall&)>& is_meant, const Error& error) {
-    faulty.set_schedule([=](const ApiCall& call) -> std::optional<Fault> {
-      return is_meant(call) ? std::optional{Fault{.error = error}} : std::nullopt;
-    });
-  }
-
-  const control::ObjectKey job_key{.name_space = "research", .name = "smoke"};
-  fakes::FakeClock clock;
-  local::MemoryApi api{clock};
-  fakes::FaultyApi faulty{api};
-  Caches caches;
-  Memory memory;
-  ReconcilerOptions options;
-  Executor executor{faulty, clock, caches, memory, options};
-  api::TrainingJob job;
-};
 
 TEST_F(ExecutorTest, CreatesTheNextAttemptWhileThePodsOfTheLastAreStillBeingDeleted) {
   for (std::int64_t index = 3; index < 40; ++index) add_pod(index);
@@ -414,7 +357,7 @@ TEST(AreGone, AsksAboutPodsConcurrentlyAndWithinBounds) {
   Memory memory;
   const ReconcilerOptions options{.pod_calls_at_once_max = 6};
   Executor executor{api, clock, caches, memory, options};
-  const auto gone = executor.are_gone(a_job(), std::vector<std::string>(40, "pod"));
+  const auto gone = executor.are_gone(builders::a_job(), std::vector<std::string>(40, "pod"));
   ASSERT_TRUE(gone);
   EXPECT_TRUE(*gone);
   EXPECT_GE(api.asking_max(), 4);

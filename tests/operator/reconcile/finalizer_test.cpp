@@ -22,9 +22,9 @@ TEST_F(ReconcilerTest, AddsItsFinalizerBeforeTheFirstAttemptAndKeepsOthersFinali
   work();
   EXPECT_EQ(stored().metadata.finalizers,
             (std::vector<std::string>{"other/finalizer", std::string{plan::clean_up_finalizer}}));
-  EXPECT_EQ(verbs_since(0),
-            (std::vector<std::string>{"update status trainingjobs", "patch trainingjobs", "update status trainingjobs",
-                                      "create services", "create pods", "create pods", "update status trainingjobs"}));
+  EXPECT_EQ(verbs_since(0), (std::vector<std::string>{"update status trainingjobs", "patch trainingjobs",
+                                                      "update status trainingjobs", "create services", "create pods",
+                                                      "create pods", "patch services", "update status trainingjobs"}));
   ASSERT_TRUE(api.patch(kube::training_jobs, "research", "smoke", kube::PatchType::merge,
                         {{"spec", {{"checkpoint", {{"onDelete", "Retain"}}}}}}));
   caches.jobs.put(stored());

@@ -28,7 +28,7 @@ TEST_F(ReconcilerTest, KnowsWhatItDidWithoutWaitingForAWatch) {
   EXPECT_EQ(caches.pods.size(), 2U);
   EXPECT_EQ(verbs_since(0),
             (std::vector<std::string>{"update status trainingjobs", "update status trainingjobs", "create services",
-                                      "create pods", "create pods", "update status trainingjobs"}));
+                                      "create pods", "create pods", "patch services", "update status trainingjobs"}));
 }
 
 TEST_F(ReconcilerTest, DoesNothingWhenTheStatusCannotBeWritten) {

@@ -140,6 +140,23 @@ TEST(ParsePod, NamesTheFieldThatIsWrong) {
             R"(status.containerStatuses[0].state.terminated.exitCode: must be an integer, got "1")");
 }
 
+TEST(ParseService, ReadsTheAttemptWhosePodsItSelects) {
+  const std::vector<std::pair<std::string, std::int64_t>> rows{
+      {R"({"selector": {"trainyard.dev/job": "smoke", "trainyard.dev/attempt": "12"}})", 12},
+      {R"({"selector": {"trainyard.dev/attempt": "12b"}})", 0},
+      {R"({"selector": {"trainyard.dev/attempt": "99999999999999999999"}})", 0},
+      {R"({"selector": {"trainyard.dev/attempt": ""}})", 0},
+      {R"({"selector": {"trainyard.dev/job": "smoke"}})", 0},
+      {R"({})", 0}};
+  for (const auto& [spec, attempt] : rows) {
+    const auto service =
+        parse_service({{"metadata", {{"name", "smoke-c0de"}, {"uid", "u"}}}, {"spec", json::parse(spec)}});
+    ASSERT_TRUE(service) << spec;
+    EXPECT_EQ(service->attempt, attempt) << spec;
+    EXPECT_EQ(service->metadata.name, "smoke-c0de");
+  }
+}
+
 TEST(ParseNode, KeepsWhatPlanningReads) {
   struct Case {
     std::string_view status;  ///< The status of the condition Ready.
