@@ -21,7 +21,8 @@ struct AwsCredentialSource {
   std::string name;  ///< "the environment"
   /// not_found when nothing is set up here; the message says what is missing. Any other error: it is set up and fails.
   std::function<Result<Credentials>()> get;
-  /// No setting names this source. Any error of its first try may mean that the source does not exist.
+  /// Tried although no setting names it, as the metadata service: any error of its first try may mean that the source
+  /// does not exist.
   bool is_a_guess = false;
 };
 

@@ -6,9 +6,10 @@
 #include "checkpoint/format/entry.hpp"
 #include "common/result.hpp"
 
-/// Checks of the rows of sharded entries that ranks hold. Which bytes a rank writes, of these and of all other entries
-/// (rank 2 of four: the third quarter of all replicated bytes): share_of() in data_file.hpp.
-/// A failure is a bug of the program: ErrorKind::internal.
+/// Checks of the rows of sharded entries that ranks hold. Rank 2 of four ranks writes the third quarter of the
+/// replicated bytes (parameters and the optimizer's state), its own per_rank entries (random generators), the sharded
+/// rows that it holds, and none of rank 0's entries (the model's buffers): share_of() in data_file.hpp decides that. A
+/// failure is a bug of the program: ErrorKind::internal.
 namespace trainyard::checkpoint {
 
 /// Success when `entry` is sharded and holds rows that exist, with the right number of bytes. Success when `entry` is

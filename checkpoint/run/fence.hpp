@@ -9,10 +9,10 @@
 /// Decides which run may claim a prefix, and keeps two writers of one prefix apart.
 ///
 /// After a restart only the newest attempt completes checkpoints: its rank 0 claims the next generation, which fences
-/// all lower ones. A fenced run completes no checkpoint that a restore would take: it may still put data files, but its
-/// rank 0 calls check_newest() before and after it puts a manifest, and the save fails with the error of
-/// check_newest(). What it completes all the same, beyond the step from which the newest attempt resumed, is
-/// superseded.
+/// all lower ones. A fenced run may still put data files. Its rank 0 calls check_newest() before and after it puts a
+/// manifest; the save then fails with the error of check_newest(), and the run ends with exit code 92. No restore takes
+/// a manifest that slips in between the two calls: what a fenced run completes beyond the step from which the newest
+/// attempt resumed is superseded.
 ///
 /// Where the store has no conditional create, a writer asks for an object right before it puts the object. Two writers
 /// that do so within one round trip both believe that they have created the object; the writer whose claim was
@@ -20,13 +20,16 @@
 
 namespace trainyard::checkpoint {
 
-/// Success when a run of `ours` may claim the next generation: (1) no newer attempt of its life has claimed, and (2)
-/// the newest run has ended; or is a run of the same job that gives no sign of life at `now`, and is not of another
-/// life while ours has claimed here before: then that life is the newer one. A killed run puts no end, so nobody waits
-/// for the end of a run of the same job. `store` is used only for URIs in messages.
+/// Success when a run of `ours` may claim the next generation:
+///   (1) no newer attempt of its job has claimed, and
+///   (2) the newest run has ended; or is of the same job, and gives no sign of life at `now`. A killed run puts no end,
+///       so nobody waits for the end of a run of the same job. If the newest run is of a job of the same name with
+///       another UID, and ours has claimed here before, that job is the newer one: (2) does not hold.
+/// `store` is used only for URIs in messages.
 /// ErrorKind::conflict: (1) does not hold. invalid: (2) does not hold, and the message names the newest run's job; or a
-/// claim cannot be read, so that nobody knows which checkpoints are superseded. `retry_after` is set where the newest
-/// run is of the same job and was started by hand on another machine: how long its last sign of life is still valid.
+/// claim cannot be read, so that nobody knows which checkpoints are superseded. `retry_after`: how long the newest
+/// run's last sign of life is still valid. It is set only if that run is of the same job and was started by hand on
+/// another machine.
 [[nodiscard]] Result<void> check_may_claim(const Inventory& inventory, const Identity& ours,
                                            const storage::Store& store, Time now);
 

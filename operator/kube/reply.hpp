@@ -22,7 +22,7 @@ namespace trainyard::kube {
 ///
 /// The operator's answer to a 409: on a status it drops the plan's actions, reads the job and plans again
 /// (reconcile/reconciler.hpp). On a create it reads the object: it goes on if the object is the job's, else the job is
-/// Pending(NameConflict). On a delete it reads the object, which is gone if it has another UID
+/// Pending(NameConflict). On a delete it reads the object: another UID means that ours is gone
 /// (reconcile/executor.hpp). Any other conflict of a create or a delete is tried again with backoff.
 [[nodiscard]] Error error_of_reply(std::string_view tried, int http_status, std::string_view body,
                                    std::optional<std::chrono::milliseconds> retry_after = std::nullopt);

@@ -15,7 +15,7 @@ namespace trainyard::plan {
 struct AttemptEnd {
   api::Cause cause = api::Cause::application;
   bool is_final = false;   ///< A restart cannot help: exit code 93.
-  bool is_charged = true;  ///< The budget of spec.restart for `cause` pays for the restart (restart.hpp).
+  bool is_charged = true;  ///< A restart counts against a budget of spec.restart, chosen by `cause` (restart.hpp).
   std::optional<std::int64_t> pod_index;  ///< The culprit's pod's index in the group.
   std::string pod;
   std::string node;
@@ -27,26 +27,33 @@ struct AttemptEnd {
 
 struct Judgement {
   std::optional<AttemptEnd> end;
-  /// Set only without `end`: when to judge again although nothing changes, because a better witness may still come.
+  /// The time until a second look, where there is no `end` yet because a better witness may still come.
   std::optional<std::chrono::milliseconds> requeue_after;
   std::vector<std::string> absent_pods;  ///< Names of the attempt's pods that existed and no longer do.
 };
 
-/// How long to wait for the lost rank's own report after the end of a peer that lost it. The wait is up to a second
-/// longer, since Kubernetes gives a container's end in whole seconds.
+/// A rank that ends with 90 says that another one was lost: how long to wait for that one's own end. The wait is up to
+/// a second longer, since Kubernetes gives a container's end in whole seconds.
 inline constexpr std::chrono::milliseconds witness_wait{2'000};
 
 /// Decides whether the attempt has lost a member, which member is the culprit, and which cause that is charged to.
 ///
-/// Exit codes are those of api/contract.hpp. The best witness decides: exit code 93 (a restart cannot help) first; then
-/// a pod that the system or its node ended, or whose container was lost; a pod that is gone, since somebody deleted it;
-/// a pod that is being deleted; any other failure; last the exit codes 91 (asked to stop) and 90 (lost a peer), which
-/// are believed only if no better witness comes until `witness_wait` after the container's end. Of equal witnesses the
-/// one that ended first decides, then the lower pod index. A rank with 90 that names a peer passes the blame to that
-/// peer. A container's own end, also with 93 or with 95 (a hang), is charged to the application, except the exit codes
-/// 90, 91, 92, 94, 96 and 97: these are charged to infrastructure, like a pod that the system or its node ended. A
-/// deleted pod is the cause `deleted`, for which the same budget pays (restart.hpp). status.attempts keeps the answer:
-/// cause, rank, pod, node, exit code and message (transition.hpp). decide.hpp has the other reasons for a new attempt.
+/// Exit codes are those of api/contract.hpp. The best witness decides, which is the first of these that there is:
+///   1. a container that ended with 93 (a restart cannot help);
+///   2. a pod that the system or its node ended, or whose container was lost;
+///   3. a pod that is gone, since somebody deleted it;
+///   4. a pod that is being deleted;
+///   5. a container that ended with any other failure;
+///   6. one that ended with 91 (asked to stop) or 90 (lost a peer), which is believed only if no better witness comes
+///      until `witness_wait` after its end.
+/// Of equal witnesses the one that ended first decides, then the lower pod index. A rank with 90 that names a peer
+/// passes the blame to that peer.
+///
+/// A container's own end, also with 93 or 95 (a hang), is charged to the application. Exceptions are 90 that names
+/// nobody, 91, 92 (fenced), 94 (rendezvous), 96 (storage) and 97 (no GPU, or a failed one): these are charged to
+/// infrastructure, like a pod that the system or its node ended. A deleted pod is the cause `deleted`, which
+/// infrastructure's budget pays for. status.attempts keeps the answer: cause, rank, pod, node, exit code and message
+/// (transition.hpp). decide.hpp has the other reasons for a new attempt.
 [[nodiscard]] Judgement judge_members(const Observed& observed, const std::vector<Member>& members, Time now);
 
 }  // namespace trainyard::plan

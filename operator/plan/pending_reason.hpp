@@ -13,8 +13,9 @@ namespace trainyard::plan {
 /// Why a job is Pending: what its pods wait for, or why they cannot be created. `reason` is one of: Unschedulable,
 /// ClaimMissing, ClaimPending, SchedulingGated, ImagePull, SecretMissing, ConfigMapMissing, VolumeMount,
 /// ContainerConfig, ContainerCreating, QuotaExceeded, AdmissionRefused, NameConflict, ApiUnavailable. The last four are
-/// about objects that could not be created, and come before what pods say; ApiUnavailable is shown after creates have
-/// failed for 5 s. An attempt that has been Running is never Pending again.
+/// about objects that could not be created: update_phase() (phase.hpp) looks for them first, and then for what pods
+/// say. ApiUnavailable is shown after creates have failed for 5 s. An attempt that has been Running is never Pending
+/// again.
 struct PendingReason {
   std::string reason;
   std::string message;  ///< Names the pod where one waits, and what there is to do where the message of the
@@ -36,7 +37,7 @@ struct PendingReason {
 [[nodiscard]] std::optional<PendingReason> find_pending_reason(const Observed& observed,
                                                                const std::vector<Member>& members, Time now);
 
-/// Time until the first container in creation is held up, if nothing changes until then; empty if there is none.
+/// The time after which the first container in creation will count as ContainerCreating; empty if there is none.
 [[nodiscard]] std::optional<std::chrono::milliseconds> time_until_pending(const std::vector<Member>& members, Time now);
 
 /// Why a create was refused (ErrorKind::forbidden): QuotaExceeded where the server's message says so, else

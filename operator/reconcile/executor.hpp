@@ -12,7 +12,7 @@
 
 namespace trainyard::reconcile {
 
-/// Carries out plans. What follows on a 409, also on that of a status: kube/reply.hpp. Stores every reply in the caches
+/// Carries out plans. Stores every reply in the caches
 /// at once, so that the next plan rests on what this plan did. Any thread may call, but never two at once for one job.
 class Executor {
  public:
@@ -26,8 +26,9 @@ class Executor {
   [[nodiscard]] Result<bool> are_gone(const api::TrainingJob& job, const std::vector<std::string>& pods);
 
   /// Writes the job's status. If the API server refuses it, writes only its decisions (refused_status.hpp).
-  /// ErrorKind::conflict: somebody else wrote the job first, and the cache now holds their version; not_found: the job
-  /// no longer exists; invalid: the decisions are refused as well.
+  /// ErrorKind::conflict (a 409): somebody else wrote the job first. The cache now holds their version, the reconciler
+  /// carries out none of the plan's actions, and plans again. not_found: the job no longer exists; invalid: the
+  /// decisions are refused as well.
   [[nodiscard]] Result<void> write_status(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
   /// Carries out `actions` in three stages: (1) checks the template and creates the service; (2) deletes and creates
@@ -37,7 +38,9 @@ class Executor {
   /// A refused create (quota, admission, a wrong template, a taken name) stops the creates and not the deletes. The
   /// refusal is remembered for the next plan and is not an error. An error names the first create and the first delete
   /// that failed. A create that meets an object of its name (409) succeeds if that is the job's own, and is the refusal
-  /// NameConflict if not; a delete that meets another UID (409) succeeds.
+  /// NameConflict if not; a delete that meets another UID (409) succeeds, since ours is gone. A finalizer that meets a
+  /// 409 is left for the next plan, which finds the job as it is now. Any other 409 is an error, and is tried again
+  /// with backoff.
   [[nodiscard]] Result<void> act(const api::TrainingJob& job, const std::vector<plan::Action>& actions);
 
   /// Creates the events. One that cannot be written is logged and not tried again.

@@ -8,9 +8,13 @@
 
 namespace trainyard::launcher {
 
-/// The first failure, which broke the group. supervisor.hpp says how the culprit of a hang is found. Every launcher
-/// gets an equal copy, and makes the rank::RankEnd of its own ranks from it. The two types differ because `exit_code`
-/// is the culprit's: the operator would charge any rank that exited with this code with the failure.
+/// The first failure, which broke the group. Every launcher gets an equal copy, and makes the rank::RankEnd of its own
+/// ranks from it. A GroupFailure is no RankEnd, because a rank that did not fail must not exit with the culprit's
+/// `exit_code`: the operator would charge it with the failure.
+///
+/// The culprit of a hang is the rank that sends nothing for 10 s, or that makes steps and sends no beat for 600 s.
+/// Ranks that wait for it in a collective do send beats. Its launcher kills it and names it, with reason Hang and exit
+/// code 95 (supervisor.hpp).
 struct GroupFailure {
   std::optional<std::int64_t> culprit;  ///< Global rank that failed, where it is known.
   int exit_code = 0;                    ///< Exit code of the culprit; without a culprit, that of every rank.

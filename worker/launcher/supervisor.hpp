@@ -16,7 +16,7 @@ namespace trainyard::launcher {
 struct SupervisorSettings {
   std::int64_t first_rank = 0;  ///< Global rank of this launcher's first rank process.
   std::int64_t rank_count = 1;
-  std::chrono::milliseconds alive_deadline{10'000};  ///< For the next message of a rank that has used its link.
+  std::chrono::milliseconds alive_deadline{10'000};  ///< For a rank's next message, after its first.
   std::chrono::milliseconds hang_deadline{600'000};  ///< For the next beat, while the rank trains or validates.
   std::chrono::milliseconds stop_deadline{25'000};   ///< From SIGTERM to SIGKILL.
   std::chrono::milliseconds farewell{1'000};         ///< For a rank to end by itself once the group is broken.

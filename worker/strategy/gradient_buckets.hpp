@@ -34,8 +34,9 @@ class GradientBuckets {
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  /// From now on finish() sends all buckets, so that no bucket comes between collectives that layers begin in the
-  /// backward pass: which rank has filled a bucket there depends on the parameters that its loss used.
+  /// From now on finish() sends all buckets, after the backward pass. ddp asks for it with syncBatchNorm, whose layers
+  /// begin collectives of their own in the backward pass: all ranks must begin the same ones in the same order, and
+  /// when a bucket is full depends on the parameters that a rank's loss used.
   void send_at_end() { sends_at_end_ = true; }
   /// From now on `timeline`, which outlives the object, gets the times of each bucket. To be called once.
   void record_in(ExchangeTimeline& timeline);
@@ -44,10 +45,10 @@ class GradientBuckets {
   /// The next backward pass fills buckets if it is the step's last, and otherwise only adds to the gradients. A step of
   /// one backward pass need not call it.
   void begin_backward(bool is_last_batch) { is_last_batch_ = is_last_batch; }
-  /// Sends the buckets that the backward pass did not fill, and has the calling thread's stream `follow` all buckets. A
-  /// rank that did not use a parameter calls `wait` instead, because it then reads numbers back from its device.
-  /// Errors: those of `wait` and `follow`; unavailable when a bucket could not be sent. Throws what this rank's own
-  /// device or program threw.
+  /// Sends the buckets that the backward pass did not fill. Then calls `follow` for each bucket, which lets the calling
+  /// thread's stream wait for it; or `wait` on a rank that did not use a parameter, because that rank then reads
+  /// numbers back from its device. Errors: those of `wait` and `follow`; unavailable when a bucket could not be sent.
+  /// Throws what this rank's own device or program threw.
   [[nodiscard]] Result<void> finish(const WaitForWork& wait, const WaitForWork& follow);
 
   [[nodiscard]] const BucketExchange& exchange() const { return *exchange_; }

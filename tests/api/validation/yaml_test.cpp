@@ -118,6 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
                     WrongYaml{"a: &a [*a]\n", "YAML, line 1, column 4: nested deeper than 100"},
                     WrongYaml{"a: &a {<<: *a}\n", "YAML, line 1, column 4: nested deeper"},
                     WrongYaml{"a: &a {<<: [*a]}\n", "YAML, line 1, column "},
+                    WrongYaml{"a: {<<: &b [*b]}\n", "YAML, line 1, column 9: nested deeper than 100"},
                     WrongYaml{std::string(101, '['), "YAML, line 1, column "},
                     WrongYaml{std::string(100'000, '['), "YAML, line 1, column "}));
 

@@ -73,6 +73,7 @@ TEST(Manifest, IsCorruptWithFieldsThatAreMissingOrWrong) {
 TEST(Manifest, OfANewerFormatIsNotTakenForDamage) {
   nlohmann::json newer = unseal(to_text(a_manifest())).value();
   newer["version"] = 4;
+  newer.erase("receipts");  // No field of another version is known.
   const auto manifest = parse_manifest(seal(newer));
   ASSERT_FALSE(manifest);
   EXPECT_EQ(manifest.error().kind, ErrorKind::invalid);

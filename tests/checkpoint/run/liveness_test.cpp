@@ -121,6 +121,17 @@ TEST_F(ARunByHand, IsTakenForAliveByItsLastSign) {
   EXPECT_EQ(second.restore().value()->step, 10);
 }
 
+TEST_F(ARunByHand, IsTakenForAliveByItsClaimWhereASignIsOlder) {
+  // What an earlier run of the same generation left before somebody cleaned up.
+  const std::string sign =
+      R"({"timeMilliseconds":)" + std::to_string((first.clock.now() - 24h).time_since_epoch().count()) + "}";
+  ASSERT_TRUE(storage::put_text(first.store(), "generations/1.alive", seal(nlohmann::json::parse(sign))));
+  second.clock.advance(20s);
+  const auto restored = second.restore();
+  ASSERT_FALSE(restored);
+  EXPECT_THAT(restored.error().message, HasSubstr("begin again in 70 s"));
+}
+
 /// Lets `waiting` wait for up to two minutes, by its clock. `on_wait` is called in each wait, from 1 on.
 void make_patient(TestRun& waiting, std::function<void(int)> on_wait) {
   auto waits = std::make_shared<int>(0);

@@ -143,6 +143,25 @@ TEST_F(ADamagedCheckpoint, EndsTheRunAlsoWhereAnOlderOneNeverFinished) {
   EXPECT_THAT(restored.error().message, HasSubstr("none of the 2 checkpoints in memory:// is whole"));
 }
 
+TEST_F(ADamagedCheckpoint, EndsTheRunAlsoWhereItsManifestCannotBeFetched) {
+  objects.objects.erase("step-10/g-1/manifest.json");
+  const auto error_with = [&](fakes::FaultyStore::Fault fault) {
+    TestRun run{std::make_unique<fakes::FaultyStore>(std::make_unique<fakes::MemoryStore>(objects), std::move(fault))};
+    const auto restored = run.as_attempt(2).restore();
+    return restored ? Error{ErrorKind::internal, "it began afresh"} : restored.error();
+  };
+  const Error gone = error_with([](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+    if (call != "get" || key != "step-20/g-1/manifest.json") return std::nullopt;
+    return Error{ErrorKind::not_found, "no such object"};
+  });
+  EXPECT_EQ(gone.kind, ErrorKind::corrupt) << gone.message;
+  EXPECT_THAT(gone.message, HasSubstr("no such object"));
+  object("manifest.json").resize(sealed_bytes_max + 1);
+  const Error long_one = error_with([](auto...) -> std::optional<Error> { return std::nullopt; });
+  EXPECT_EQ(long_one.kind, ErrorKind::corrupt) << long_one.message;
+  EXPECT_THAT(long_one.message, HasSubstr("more than the limit"));
+}
+
 TEST_F(ADamagedCheckpoint, LetsTheRunBeginAfreshWhenItWasTheOnlyOneAndNeverFinished) {
   object("manifest.json").resize(object("manifest.json").size() / 2);
   objects.objects.erase("step-10/g-1/manifest.json");

@@ -21,11 +21,15 @@ using namespace std::chrono_literals;
 
 const Time asked_at = start + 5s;
 
+void take_requests(Observed& observed) {
+  for (resource::Pod& pod : observed.pods) pod.request_token = "token";
+}
+
 /// A job that trains and can save; its user asks for `id`.
 ObservedBuilder asked_for(const std::string& id, const builders::JobBuilder& job = a_job().checkpoint()) {
   return an_observed(job).with([&](Observed& observed) {
     observed.job.metadata.annotations[std::string{checkpoint_request_annotation}] = id;
-    for (resource::Pod& pod : observed.pods) pod.request_token = "token";
+    take_requests(observed);
   });
 }
 
@@ -88,7 +92,9 @@ TEST(TakeCheckpointRequests, FollowsTheAnnotationAndRank0) {
       {"rank 0's words are cut to what the status holds",
        reporting(asked_for("a"), said(failed("a", std::string(2'000, 'x')))), pending("a"),
        failed("a", "... " + std::string(1'020, 'x'))},
-      {"another attempt's word is none", reporting(asked_for("a"), said(done("a")), 2), pending("a"), pending("a")},
+      {"a later attempt's word is none", reporting(asked_for("a"), said(done("a")), 2), pending("a"), pending("a")},
+      {"nor is an earlier one's", reporting(asked_for("a").attempt(2).with(take_requests), said(done("a")), 1),
+       pending("a"), pending("a")},
       {"nor is the word about another id", reporting(asked_for("a"), said(done("b"))), pending("a"), pending("a")},
       {"rank 0's last words count", asked_for("a").ended(0, 1, last_words), pending("a"), done("a")},
       {"one that is done is never asked for again", asked_for("a"), done("a"), done("a")},
