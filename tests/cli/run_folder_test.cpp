@@ -1,7 +1,9 @@
 #include "cli/run_folder.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include "tests/fakes/temporary_folder.hpp"
 
@@ -64,6 +66,15 @@ TEST(RunFolder, HoldsOneRunAtATime) {
   }
   EXPECT_FALSE(is_run_in_progress(path));
   EXPECT_TRUE(RunFolder::open(path, today));
+}
+
+TEST(RunFolder, DoesNotTakeAnotherLookAtItForARunInProgress) {
+  const fakes::TemporaryFolder parent;
+  const fs::path path = parent.file("run");
+  ASSERT_TRUE(RunFolder::open(path, today));
+  const FileDescriptor other_look{::open((path / ".lock").c_str(), O_RDONLY | O_CLOEXEC)};
+  ASSERT_EQ(::flock(other_look.get(), LOCK_SH | LOCK_NB), 0);
+  EXPECT_FALSE(is_run_in_progress(path));
 }
 
 TEST(RunFolder, SaysWhyAFolderCannotBeMade) {

@@ -15,16 +15,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// An issuer that gives "token-1", "token-2", ..., each valid for an hour, unless a test makes it fail.
+/// An issuer that gives "token-1", "token-2", ..., each valid for `lifetime`, unless a test makes it fail.
 class AccessTokensTest : public testing::Test {
  protected:
   std::shared_ptr<fakes::FakeClock> clock = std::make_shared<fakes::FakeClock>();
   std::optional<Error> failure;
+  std::chrono::seconds lifetime = 1h;
   int fetches = 0;
   AccessTokens tokens{[this]() -> Result<AccessToken> {
                         ++fetches;
                         if (failure) return tl::unexpected(*failure);
-                        return AccessToken{.text = "token-" + std::to_string(fetches), .expiry = clock->now() + 1h};
+                        return AccessToken{.text = "token-" + std::to_string(fetches),
+                                           .expiry = clock->now() + lifetime};
                       },
                       clock};
 };
@@ -36,6 +38,15 @@ TEST_F(AccessTokensTest, AreAskedForOnceAndRenewedBeforeTheyExpire) {
   clock->advance(2min);
   EXPECT_EQ(tokens.get(), "token-2");
   EXPECT_EQ(tokens.recent(), (std::array<std::string, 2>{"token-2", "token-1"}));
+}
+
+TEST_F(AccessTokensTest, ThatLiveForMinutesAreNotAskedForAtEachRequest) {
+  lifetime = 2min;
+  EXPECT_EQ(tokens.get(), "token-1");
+  clock->advance(29s);
+  EXPECT_EQ(tokens.get(), "token-1");
+  clock->advance(1s);
+  EXPECT_EQ(tokens.get(), "token-2");
 }
 
 TEST_F(AccessTokensTest, StayInUseWhileRenewalFailsAndTheyAreValid) {

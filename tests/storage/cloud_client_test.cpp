@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,28 @@ TEST(CloudClient, RepeatsTheRequestWithANewTokenWhenTheServerRefusesTheOldOne) {
   EXPECT_TRUE(client.send("look", {.method = "GET", .path = "/a"}));
   EXPECT_TRUE(client.send("look", {.method = "GET", .path = "/a"}));
   EXPECT_THAT(seen, ElementsAre("Bearer token-1", "Bearer token-2", "Bearer token-2"));
+}
+
+TEST(CloudClient, KeepsTheNewTokenThatAnotherRequestGotMeanwhile) {
+  std::shared_ptr<AccessTokens> tokens;
+  std::vector<std::string> seen;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    seen.push_back(request.get_header_value("Authorization"));
+    if (seen.size() > 1) return;
+    // The other request's server refuses the token first.
+    tokens->refuse("token-1");
+    EXPECT_EQ(tokens->get(), "token-2");
+    response.status = 401;
+  }};
+  int fetches = 0;
+  const CloudService service = service_at(server, [&]() -> Result<AccessToken> {
+    return AccessToken{"token-" + std::to_string(++fetches), std::nullopt};
+  });
+  tokens = service.tokens;
+  CloudClient client{service, quick_tuning()};
+  EXPECT_TRUE(client.send("look", {.method = "GET", .path = "/a"}));
+  EXPECT_THAT(seen, ElementsAre("Bearer token-1", "Bearer token-2"));
+  EXPECT_EQ(fetches, 2);
 }
 
 TEST(CloudClient, SaysThatANewTokenIsRefusedToo) {
