@@ -62,11 +62,12 @@ TEST(EarlyStopping, SaysWhyItEnds) {
 TEST(EarlyStopping, BeginsAnewWithAnotherMetricOrMode) {
   for (const BestValue& best : {BestValue{.metric = "val_loss", .mode = api::BestMode::max, .value = 0.75},
                                 BestValue{.metric = "val_accuracy", .mode = api::BestMode::min, .value = 0.75}}) {
-    const StoppingState after =
-        after_validation(api::EarlyStoppingSpec{.metric = "val_accuracy", .mode = api::BestMode::max},
-                         {.best = best, .bad_count = 2}, {{"val_accuracy", 0.5}});
-    EXPECT_EQ(after,
+    const api::EarlyStoppingSpec spec{.metric = "val_accuracy", .mode = api::BestMode::max};
+    const StoppingState before{.best = best, .bad_count = 2};
+    EXPECT_EQ(after_validation(spec, before, {{"val_accuracy", 0.5}}),
               (StoppingState{.best = BestValue{.metric = "val_accuracy", .mode = api::BestMode::max, .value = 0.5}}));
+    EXPECT_EQ(after_validation(spec, before, {{"val_accuracy", std::numeric_limits<double>::quiet_NaN()}}),
+              (StoppingState{.bad_count = 1}));
   }
 }
 
