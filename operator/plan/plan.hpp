@@ -35,6 +35,8 @@ struct DeleteService {
   std::string name;
   std::string uid;
 };
+/// Makes the job's service select no pod.
+struct DeselectPods {};
 /// Makes the job's service select the pods of `attempt`, and of no other.
 struct SelectPods {
   std::int64_t attempt = 0;
@@ -47,8 +49,8 @@ struct AddFinalizer {};
 /// Removes clean_up_finalizer.
 struct RemoveFinalizer {};
 /// Each action may be repeated without harm: creates have fixed names, deletes name the UID.
-using Action = std::variant<CheckPod, CreateService, CreatePod, DeletePod, SelectPods, DeleteService, DeleteJob,
-                            AddFinalizer, RemoveFinalizer>;
+using Action = std::variant<CheckPod, CreateService, CreatePod, DeletePod, DeselectPods, SelectPods, DeleteService,
+                            DeleteJob, AddFinalizer, RemoveFinalizer>;
 
 /// An event for the user, recorded once the status that it describes is stored. A job has one event of each reason.
 struct Event {

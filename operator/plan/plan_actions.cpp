@@ -46,6 +46,14 @@ std::function<nlohmann::json(std::int64_t pod_index)> pod_maker(const Observed& 
   };
 }
 
+void remove_older_attempts(const Observed& observed, Draft& draft) {
+  const auto deletes = delete_pods_of_older_attempts(observed);
+  const auto& service = observed.service;
+  const bool selects_older = service && service->attempt != 0 && service->attempt != observed.job.status.attempt;
+  if (!deletes.empty() && selects_older) draft.actions.emplace_back(DeselectPods{});
+  draft.add_actions(deletes);
+}
+
 void create_pods(const Observed& observed, const std::vector<Member>& members, Draft& draft) {
   const auto make_pod = pod_maker(observed);
   for (const Member& member : members) {
@@ -83,7 +91,7 @@ void plan_actions(const Observed& observed, const std::vector<Member>& members, 
     draft.add_actions(delete_pods_of_older_attempts(observed));
     return draft.requeue_within(left);
   }
-  if (is_active(status)) draft.add_actions(delete_pods_of_older_attempts(observed));
+  if (is_active(status)) remove_older_attempts(observed, draft);
   if (const milliseconds wait = time_until_creation(observed, now); wait.count() > 0) return draft.requeue_within(wait);
   if (status.attempt > 0) {
     create_missing(observed, members, draft);

@@ -35,7 +35,8 @@ bool is_labelled(const api::Metadata& metadata) {
 }
 
 bool is_preparation(const plan::Action& action) {
-  return std::holds_alternative<plan::CheckPod>(action) || std::holds_alternative<plan::CreateService>(action);
+  return std::holds_alternative<plan::CheckPod>(action) || std::holds_alternative<plan::CreateService>(action) ||
+         std::holds_alternative<plan::DeselectPods>(action);
 }
 
 Error joined(const Error& creating, const Error& deleting) {
@@ -171,6 +172,7 @@ Result<void> Executor::act(const api::TrainingJob& job, const std::vector<plan::
 
 Result<void> Executor::prepare(const api::TrainingJob& job, const plan::Action& action) {
   if (const auto* check = std::get_if<plan::CheckPod>(&action)) return check_pod(job, *check);
+  if (std::holds_alternative<plan::DeselectPods>(action)) return select_pods(job, 0);
   const auto& service = std::get<plan::CreateService>(action).service;
   return create(job, kube::services, service, caches_.services, resource::parse_service);
 }
@@ -231,11 +233,12 @@ Executor::PodOutcomes Executor::change_pods(const api::TrainingJob& job,
                        [&](std::size_t index) -> Result<void> {
                          TRY(create_pod(job, *creates[index]));
                          // The thread that created the last pod goes on, so that no delete holds the selection up.
-                         return --left == 0 && selection != nullptr ? select_pods(job, *selection) : Result<void>{};
+                         return --left == 0 && selection != nullptr ? select_pods(job, selection->attempt)
+                                                                    : Result<void>{};
                        },
                        [](const Error&) { return true; }};
   Result<void> selected;
-  if (creates.empty() && selection != nullptr) selected = select_pods(job, *selection);
+  if (creates.empty() && selection != nullptr) selected = select_pods(job, selection->attempt);
   // If one pod cannot be deleted, the others still are.
   SharedCalls deletion{deletes.size(), [&](std::size_t index) { return remove_pod(job, *deletes[index]); },
                        [](const Error& error) { return is_transient(error.kind); }};
@@ -258,13 +261,13 @@ Executor::PodOutcomes Executor::change_pods(const api::TrainingJob& job,
   return {.created = selected ? creation.outcome() : selected, .deleted = deletion.outcome()};
 }
 
-Result<void> Executor::select_pods(const api::TrainingJob& job, const plan::SelectPods& action) {
+Result<void> Executor::select_pods(const api::TrainingJob& job, std::int64_t attempt) {
   const control::ObjectKey key{.name_space = job.metadata.name_space, .name = manifest::service_name(job)};
   const auto service = caches_.services.find(key);
   if (!service || !manifest::is_service_of(*service, job)) return {};
-  const auto reply = api_.patch(kube::services, key.name_space, key.name, kube::PatchType::merge,
-                                {{"metadata", {{"uid", service->metadata.uid}}},
-                                 {"spec", {{"selector", manifest::select_pods(job, action.attempt)}}}});
+  const auto reply = api_.patch(
+      kube::services, key.name_space, key.name, kube::PatchType::merge,
+      {{"metadata", {{"uid", service->metadata.uid}}}, {"spec", {{"selector", manifest::select_pods(job, attempt)}}}});
   if (!reply && reply.error().kind == ErrorKind::not_found) caches_.services.erase(key, service->metadata.uid);
   TRY(reply);
   auto stored = TRY(resource::parse_service(*reply));

@@ -31,9 +31,10 @@ class Executor {
   /// decisions are refused as well.
   [[nodiscard]] Result<void> write_status(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
-  /// Carries out `actions` in three stages: (1) checks the template and creates the service; (2) deletes and creates
-  /// pods concurrently, rank 0's pod first, and makes the service select the new pods once all are created; (3) deletes
-  /// the service or the job and changes its finalizer. Leaves out stage 3 if anything before it failed.
+  /// Carries out `actions` in three stages: (1) checks the template, and creates the service or has it select no pod;
+  /// (2) deletes and creates pods concurrently, rank 0's pod first, and makes the service select the new pods once all
+  /// are created; (3) deletes the service or the job and changes its finalizer. Leaves out stage 3 if anything before
+  /// it failed.
   ///
   /// A refused create (quota, admission, a wrong template, a taken name) stops the creates and not the deletes. The
   /// refusal is remembered for the next plan and is not an error. An error names the first create and the first delete
@@ -59,8 +60,9 @@ class Executor {
   Result<void> create(const api::TrainingJob& job, const kube::ResourceType& type, const nlohmann::json& object,
                       control::ObjectCache<T>& cache, Parse parse);
   Result<void> create_pod(const api::TrainingJob& job, const plan::CreatePod& action);
-  /// Makes the cached service select the attempt's pods. Does nothing if there is none: the next plan creates it.
-  Result<void> select_pods(const api::TrainingJob& job, const plan::SelectPods& action);
+  /// Makes the cached service select the attempt's pods, with 0 those of none. Does nothing if there is no service: the
+  /// next plan creates it.
+  Result<void> select_pods(const api::TrainingJob& job, std::int64_t attempt);
   struct PodOutcomes {
     Result<void> created;
     Result<void> deleted;

@@ -18,6 +18,7 @@ struct Words {
     return "create " + metadata.at("name").get<std::string>();
   }
   std::string operator()(const plan::DeletePod& action) const { return "delete " + action.name; }
+  std::string operator()(const plan::DeselectPods&) const { return "select no pods"; }
   std::string operator()(const plan::SelectPods& action) const {
     return "select pods of attempt " + std::to_string(action.attempt);
   }

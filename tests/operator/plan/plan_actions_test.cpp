@@ -69,6 +69,10 @@ TEST(PlanActions, BringThePodsToWhatTheStatusSays) {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   };
+  const auto selecting_none_and = [](Words words) {
+    words.insert(words.begin(), "select no pods");
+    return words;
+  };
   const Words live{"delete smoke-c0de-3-0", "delete smoke-c0de-3-1", "delete smoke-c0de-2-1"};
   const Observed suspending = between_attempts().phase(Phase::suspending);
   const std::vector<Row> rows{
@@ -76,13 +80,16 @@ TEST(PlanActions, BringThePodsToWhatTheStatusSays) {
       {"a lost service comes back while the group runs",
        after_a_life().with(without_service),
        {"create service", "select pods of attempt 3"}},
-      {"the service selects the pods of this attempt once they are there",
-       between_attempts({1}).with(selecting_attempt(2)), older_and({"create pod 1", "select pods of attempt 3"})},
+      {"the service selects no pods while those of an older attempt go, and this one's once all are there",
+       between_attempts({1}).with(selecting_attempt(2)),
+       selecting_none_and(older_and({"create pod 1", "select pods of attempt 3"}))},
+      {"once it selects none, only the latter is left", between_attempts({1}).with(selecting_attempt(0)),
+       older_and({"create pod 1", "select pods of attempt 3"})},
       {"and also if the operator ended in between",
        after_a_life().with(selecting_attempt(2)),
        {"select pods of attempt 3"}},
-      {"but not during backoff", between_attempts({1}).with(not_before(later + 3s)).with(selecting_attempt(2)), older,
-       3s},
+      {"but not during backoff", between_attempts({1}).with(not_before(later + 3s)).with(selecting_attempt(2)),
+       selecting_none_and(older), 3s},
       {"a lost pod does not", after_a_life().missing(1), {}},
       {"what older attempts left goes", between_attempts(), older},
       {"what is missing is made in the ranks' order", between_attempts({0, 1}).with(without_service),

@@ -145,11 +145,11 @@ TEST(MakePlan, RemovesLivePodsOfOlderAttemptsAtOnceButMakesNoneBeforeBackoffEnds
     changed.job.status.restart_not_before = later + 3s;
   });
   const Plan waiting = make_plan(observed, later);
-  EXPECT_EQ(words_of(waiting.actions), (Words{"delete smoke-c0de-1-0", "delete smoke-c0de-1-1"}));
+  EXPECT_EQ(words_of(waiting.actions), (Words{"select no pods", "delete smoke-c0de-1-0", "delete smoke-c0de-1-1"}));
   EXPECT_EQ(waiting.requeue_after, 3s);
   const Plan ready = make_plan(observed, later + 3s);
-  EXPECT_EQ(words_of(ready.actions), (Words{"delete smoke-c0de-1-0", "delete smoke-c0de-1-1", "create pod 0",
-                                            "create pod 1", "select pods of attempt 2"}));
+  EXPECT_EQ(words_of(ready.actions), (Words{"select no pods", "delete smoke-c0de-1-0", "delete smoke-c0de-1-1",
+                                            "create pod 0", "create pod 1", "select pods of attempt 2"}));
 }
 
 TEST(MakePlan, DeletesNoPodTwice) {

@@ -47,6 +47,20 @@ TEST_F(ExecutorTest, SelectsAlsoWhereNoPodIsMissing) {
   EXPECT_EQ(selector_on_server().at("trainyard.dev/attempt"), "1");
 }
 
+TEST_F(ExecutorTest, DeselectsThePodsBeforeItDeletesThem) {
+  add_service();
+  ASSERT_TRUE(executor.act(job, {plan::SelectPods{.attempt = 1}}));
+  auto actions = delete_all_pods();
+  actions.emplace_back(plan::DeselectPods{});
+  std::string selected;
+  faulty.set_schedule([&](const ApiCall& call) -> std::optional<Fault> {
+    if (call.verb == "delete" && selected.empty()) selected = selector_on_server().at("trainyard.dev/attempt");
+    return std::nullopt;
+  });
+  EXPECT_TRUE(executor.act(job, actions));
+  EXPECT_EQ(selected, "0");
+}
+
 TEST_F(ExecutorTest, SelectsNoPodsOfAnAttemptThatIsNotWhole) {
   add_service();
   job.status.attempt = 2;
