@@ -1,5 +1,6 @@
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 
 #include "common/clock.hpp"
@@ -23,6 +24,10 @@ inline Hello hello(std::int64_t first_rank, std::int64_t world_size = 3) {
 
 inline GroupFailure a_failure(std::int64_t culprit) {
   return {.culprit = culprit, .exit_code = 1, .reason = "Error", .message = "it broke"};
+}
+
+inline GroupFailure killed(std::int64_t rank) {
+  return failure_of(rank, {.signal = SIGKILL}, {});
 }
 
 }  // namespace trainyard::launcher

@@ -70,6 +70,7 @@ TEST(CheckpointDesk, RefusesWithOneSentence) {
       {"its beginning", desk_settings(), "Bearer 5ecre", wrong_token},
       {"more than it", desk_settings(), "Bearer 5ecret5", wrong_token},
       {"it twice", desk_settings(), "Bearer 5ecretBearer 5ecret", wrong_token},
+      {"another first letter", desk_settings(), "Xearer 5ecret", wrong_token},
       {"another scheme", desk_settings(), "Basic 5ecret", wrong_token},
       {"the token alone", desk_settings(), "5ecret", wrong_token},
       {"another rank", other_rank, bearer,
@@ -136,6 +137,16 @@ TEST(CheckpointDesk, TakesTheNextOneOnlyOnceTheOneBeforeIsAnswered) {
   desk.on_report(failed);
   EXPECT_EQ(desk.record(), (rank::CheckpointRecord{.request = {.id = "b"}})) << "the rank has not answered it yet";
   EXPECT_EQ(desk.take_request(), (rank::CheckpointRequest{.id = "b"}));
+}
+
+TEST(CheckpointDesk, LearnsNothingFromAReportWithoutItsRequest) {
+  CheckpointDesk desk{desk_settings()};
+  const rank::CheckpointRecord other{.request = {.id = "z"}, .state = contract::RequestState::done, .step = 7};
+  desk.on_report(other);
+  EXPECT_EQ(desk.record(), std::nullopt) << "it has taken no request";
+  EXPECT_EQ(post(desk, R"({"id": "a"})").first, 202);
+  desk.on_report(std::nullopt);
+  EXPECT_EQ(desk.record(), (rank::CheckpointRecord{.request = {.id = "a"}})) << "the rank has not heard of it yet";
 }
 
 TEST(CheckpointDesk, TakesNothingNewOnceTrainingHasEnded) {

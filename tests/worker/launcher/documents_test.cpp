@@ -113,6 +113,44 @@ TEST(MetricsDocument, IsPrometheusText) {
             "trainyard_loss{namespace=\"default\",job=\"mnist\",attempt=\"3\",rank=\"1\"} NaN\n");
 }
 
+TEST(MetricsDocument, HasASeriesForEverythingThatARankReports) {
+  rank::RankProgress progress = a_progress();
+  progress.samples_per_second = 250.5;
+  progress.eta_seconds = 61;
+  progress.step_milliseconds = {{"data", 0.5}, {"forward", 20}};
+  progress.accuracy = 0.875;
+  rank::GroupEnvironment group = a_group();
+  group.job = "a \"b\" \\ c\nd";
+  const std::string text = make_metrics_document(group, {.rank = 1, .progress = progress});
+  const std::string labels = R"(namespace="default",job="a \"b\" \\ c\nd",attempt="3",rank="1")";
+  const std::pair<std::string, std::string> rows[] = {
+      {"trainyard_epoch{" + labels + "}", "1"},
+      {"trainyard_step{" + labels + "}", "12"},
+      {"trainyard_steps_planned{" + labels + "}", "900"},
+      {"trainyard_loss{" + labels + "}", "0.5"},
+      {"trainyard_samples_per_second{" + labels + "}", "250.5"},
+      {"trainyard_eta_seconds{" + labels + "}", "61"},
+      {"trainyard_step_milliseconds{" + labels + ",part=\"data\"}", "0.5"},
+      {"trainyard_step_milliseconds{" + labels + ",part=\"forward\"}", "20"},
+      {"trainyard_accuracy{" + labels + "}", "0.875"},
+      {"trainyard_checkpoint_step{" + labels + "}", "10"},
+      {"trainyard_checkpoint_bytes{" + labels + "}", "7"},
+      {"trainyard_checkpoint_timestamp_seconds{" + labels + "}", "1"},
+  };
+  for (const auto& [series, value] : rows) {
+    EXPECT_NE(text.find("\n" + series + " " + value + "\n"), std::string::npos) << series << " in\n" << text;
+  }
+  EXPECT_NE(text.find("\n# TYPE trainyard_step_milliseconds gauge\n"), std::string::npos);
+}
+
+TEST(MetricsDocument, WritesALossThatIsInfiniteAsPrometheusDoes) {
+  for (const auto& [loss, written] : {std::pair{INFINITY, " +Inf\n"}, std::pair{-INFINITY, " -Inf\n"}}) {
+    rank::RankProgress progress;
+    progress.loss = loss;
+    EXPECT_TRUE(make_metrics_document(a_group(), {.progress = progress}).ends_with(written)) << written;
+  }
+}
+
 TEST(TerminationMessage, HoldsTheEndInTheContractsWords) {
   EXPECT_EQ(
       json::parse(rank::make_termination_message(

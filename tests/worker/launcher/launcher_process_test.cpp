@@ -209,6 +209,17 @@ TEST(Launcher, NoticesWhenAWholePodIsKilled) {
   }
 }
 
+TEST(Launcher, TakesAlongEvenAProgramThatKnowsNothingOfItWhenItIsKilled) {
+  const TestGroup group{.world_size = 1};
+  LauncherProcess launcher{group, 0, "exec sleep 1000"};
+  ASSERT_TRUE(eventually([&] { return launcher.has_printed("rank started"); }));
+  const pid_t rank = pid_of_rank(launcher, 0);
+  EXPECT_TRUE(is_running(rank));
+  launcher.send_signal(SIGKILL);
+  EXPECT_EQ(launcher.wait(), 137);
+  EXPECT_TRUE(eventually([&] { return !is_running(rank); })) << "it would keep its GPU";
+}
+
 TEST(Launcher, SavesAndEndsPreemptedWhenAskedToStop) {
   const TestGroup group;
   LauncherProcess zero{group, 0, "exec $LINKED_RANK train"};

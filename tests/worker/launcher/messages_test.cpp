@@ -124,11 +124,23 @@ TEST(Frames, ArePutTogetherFromPiecesOfAnySize) {
   }
 }
 
+TEST(Frames, AreReturnedAsSoonAsTheyAreWhole) {
+  for (const std::string payload : {"", "one"}) {
+    FrameReader reader;
+    const auto payloads = reader.feed(make_frame(payload));
+    ASSERT_TRUE(payloads);
+    EXPECT_EQ(*payloads, std::vector<std::string>{payload});
+  }
+}
+
 TEST(Frames, ThatAreTooLongComeFromNoLauncher) {
-  FrameReader reader;
-  const auto payloads = reader.feed("GET /status HTTP/1.1\r\n\r\n");
-  ASSERT_FALSE(payloads);
-  EXPECT_EQ(payloads.error().kind, ErrorKind::invalid);
+  // In the second one only the first of the four bytes of length says so.
+  for (const std::string& bytes : {std::string{"GET /status HTTP/1.1\r\n\r\n"}, std::string{"\x01\0\0\x03one", 7}}) {
+    FrameReader reader;
+    const auto payloads = reader.feed(bytes);
+    ASSERT_FALSE(payloads);
+    EXPECT_EQ(payloads.error().kind, ErrorKind::invalid);
+  }
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ TEST(ParseOptions, FindsTheProgramsBesideTheLauncher) {
   ASSERT_TRUE(options) << options.error().message;
   EXPECT_EQ(options->rank_program, "/opt/bin/trainyard-rank");
   EXPECT_EQ(options->rendezvous_store_program, "/opt/bin/trainyard-store");
+  EXPECT_EQ(options->folder, "/opt/bin");
   EXPECT_TRUE(options->rank_arguments.empty());
 }
 
@@ -23,6 +24,21 @@ TEST(ParseOptions, TakesAProgramOfTheUsersWithItsArguments) {
   ASSERT_TRUE(options) << options.error().message;
   EXPECT_EQ(options->rank_program, "/my/trainer");
   EXPECT_EQ(options->rank_arguments, (std::vector<std::string>{"--epochs", "3"}));
+}
+
+TEST(ParseOptions, TakesAnotherStore) {
+  const auto options = parse_options({"--store-program", "/my/store"}, rank::environment_of({}), "/opt/bin");
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->rendezvous_store_program, "/my/store");
+  EXPECT_EQ(options->rank_program, "/opt/bin/trainyard-rank");
+}
+
+TEST(ParseOptions, HelpsWhateverTheEnvironmentHolds) {
+  for (const std::string argument : {"--help", "-h"}) {
+    const auto options = parse_options({argument}, rank::environment_of({{"WORLD_SIZE", "two"}}), "/b");
+    ASSERT_TRUE(options) << options.error().message;
+    EXPECT_TRUE(options->asks_for_help) << argument;
+  }
 }
 
 TEST(ParseOptions, RefusesWhatItDoesNotKnow) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "api/contract.hpp"
 #include "tests/worker/launcher/a_group.hpp"
 
@@ -79,9 +81,66 @@ TEST(PeerHub, RefusesStrangersByName) {
     EXPECT_EQ(
         hub.take_actions(),
         (HubActions{PeerHub::Send{9, Refusal{.job_uid = "u", .attempt = 2, .message = sentence}}, PeerHub::Close{9}}));
+    hub.on_message(9, hello(1), group_start);
+    EXPECT_EQ(hub.take_actions(), HubActions{}) << "who was refused is not heard again on that connection";
+    EXPECT_EQ(hub.waiting_for(group_start), "rank 1 of 3 has not come (0 s)");
     hub.on_close(9, "closed", group_start);
     EXPECT_EQ(hub.verdict(), std::nullopt) << "a stranger's end is no loss";
   }
+}
+
+TEST(PeerHub, RefusesPodsOfAnotherSizeAndPlace) {
+  struct Case {
+    std::function<void(Hello&)> change;
+    std::string sentence;
+  };
+  const std::vector<Case> cases{
+      {[](Hello& h) { h.rank_count = 1; }, "rank 2 has WORLD_SIZE 6 and 1 ranks in its pod, but rank 0 has 6 and 2"},
+      {[](Hello& h) { h.first_rank = 3; }, "ranks 3 to 4 cannot be in a group of 6"},
+      {[](Hello& h) { h.job_uid = ""; }, "ranks 2 to 3 of job mnist, attempt 2 has come to job mnist (u), attempt 2"},
+  };
+  Hello self = hello(0, 6);
+  self.rank_count = 2;
+  for (const auto& [change, sentence] : cases) {
+    PeerHub hub{PeerSettings{.self = self}, group_start};
+    Hello stranger = self;
+    stranger.first_rank = 2;
+    change(stranger);
+    come(hub, 1, stranger);
+    EXPECT_EQ(
+        hub.take_actions(),
+        (HubActions{PeerHub::Send{1, Refusal{.job_uid = "u", .attempt = 2, .message = sentence}}, PeerHub::Close{1}}));
+  }
+}
+
+TEST(PeerHub, TellsTheOthersThatAllHaveComeOnlyOnceTheyHave) {
+  PeerHub hub = a_hub(4);
+  hub.on_open(9, "10.0.0.9", group_start);  // It does not greet, and hears nothing.
+  come(hub, 1, hello(1, 4));
+  come(hub, 2, hello(2, 4));
+  EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Send{1, Welcome{}}, PeerHub::Send{1, PeerBeat{{2, 3}}},
+                                            PeerHub::Send{2, Welcome{}}, PeerHub::Send{2, PeerBeat{{3}}}}));
+  come(hub, 3, hello(3, 4));
+  EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Send{3, Welcome{}}, PeerHub::Send{3, PeerBeat{}},
+                                            PeerHub::Send{1, PeerBeat{}}, PeerHub::Send{2, PeerBeat{}}}));
+}
+
+TEST(PeerHub, TellsNothingToWhoHasNotGreetedAndDoesNotMissIt) {
+  PeerHub hub = a_full_hub();
+  hub.on_open(9, "10.0.0.9", group_start);
+  hub.on_time(group_start + 1s);
+  EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Send{1, PeerBeat{}}, PeerHub::Send{2, PeerBeat{}}}));
+  hub.report_failure(a_failure(0), group_start + 1s);
+  EXPECT_EQ(hub.take_actions(),
+            (HubActions{PeerHub::Send{1, FailureReport{a_failure(0)}}, PeerHub::Send{2, FailureReport{a_failure(0)}}}));
+
+  PeerHub other = a_full_hub();
+  other.on_open(9, "10.0.0.9", group_start);
+  other.on_open(10, "10.0.0.10", group_start);
+  other.on_close(10, "closed by the other side", group_start);
+  EXPECT_EQ(other.verdict(), std::nullopt);
+  other.report_done(group_start);
+  EXPECT_EQ(other.take_actions(), (HubActions{PeerHub::Send{1, Done{}}, PeerHub::Send{2, Done{}}}));
 }
 
 TEST(PeerHub, RefusesWhoDoesNotGreetFirst) {
@@ -95,8 +154,8 @@ TEST(PeerHub, RefusesWhoDoesNotGreetFirst) {
 TEST(PeerHub, DropsAConnectionThatNeverSaysAnything) {
   PeerHub hub = a_hub();
   hub.on_open(1, "10.0.0.1", group_start);
-  for (Instant now = group_start; now <= group_start + 10s; now += 1s) hub.on_time(now);
-  EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Close{1}}));
+  for (Instant now = group_start; now <= group_start + 30s; now += 1s) hub.on_time(now);
+  EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Close{1}})) << "once";
   EXPECT_EQ(hub.verdict(), std::nullopt);
 }
 
@@ -128,6 +187,14 @@ TEST(PeerHub, TakesAConnectionThatEndsWithoutAWordForALoss) {
                                                     "without a word (Connection reset by peer)"}));
 }
 
+TEST(PeerHub, MissesWhoHasBeatenButNotSaidThatItsRanksHaveEnded) {
+  PeerHub hub = a_full_hub();
+  hub.on_message(2, PeerBeat{}, group_start);
+  hub.on_close(2, "Connection reset by peer", group_start);
+  ASSERT_TRUE(hub.verdict());
+  EXPECT_EQ(hub.verdict()->culprit, 2);
+}
+
 TEST(PeerHub, TakesSilenceForALossOnceTheDeadlineHasPassed) {
   PeerHub hub = a_full_hub();
   for (Instant now = group_start; now < group_start + 10s; now += 500ms) {
@@ -147,6 +214,15 @@ TEST(PeerHub, BlamesNobodyForTheTimeInWhichItSleptItself) {
   EXPECT_EQ(hub.verdict(), std::nullopt);
 }
 
+TEST(PeerHub, JudgesSilenceAlthoughItLooksOnlyTwiceWithinTheDeadline) {
+  PeerHub hub = a_full_hub();
+  hub.on_time(group_start + 5s);
+  EXPECT_EQ(hub.verdict(), std::nullopt);
+  hub.on_time(group_start + 10s);
+  ASSERT_TRUE(hub.verdict());
+  EXPECT_EQ(hub.verdict()->reason, "PeerLost");
+}
+
 TEST(PeerHub, BlamesNobodyAfterASleepOfItsOwnThatIsShorterThanTheDeadline) {
   PeerHub hub = a_full_hub();
   hub.on_time(group_start + 4s);
@@ -162,6 +238,8 @@ TEST(PeerHub, LetsThoseGoWhoseRanksHaveEndedAsMeant) {
   EXPECT_EQ(hub.waiting_for(group_start), "") << "who has ended has come";
   hub.report_done(group_start);
   EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Send{2, Done{}}}));
+  hub.on_message(2, FailureReport{a_failure(2)}, group_start);
+  EXPECT_EQ(hub.take_actions(), HubActions{}) << "a training that is complete is broken by nobody";
   hub.on_close(2, "closed by the other side", group_start);
   EXPECT_EQ(hub.verdict(), std::nullopt);
 }
@@ -183,6 +261,10 @@ TEST(PeerHub, BeatsOnceASecondWithTheRanksThatAreMissing) {
   hub.on_time(group_start + 900ms);
   EXPECT_EQ(hub.take_actions(), HubActions{});
   hub.on_time(group_start + 1s);
+  EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Send{1, PeerBeat{{2}}}}));
+  hub.on_time(group_start + 1900ms);
+  EXPECT_EQ(hub.take_actions(), HubActions{});
+  hub.on_time(group_start + 2s);
   EXPECT_EQ(hub.take_actions(), (HubActions{PeerHub::Send{1, PeerBeat{{2}}}}));
 }
 

@@ -37,11 +37,13 @@ class StatusServerTest : public testing::Test {
 
 TEST_F(StatusServerTest, TakesARequestAndShowsWhatComesOfIt) {
   ASSERT_TRUE(server_);
+  server_->update({}, false);
   EXPECT_FALSE(status().contains("checkpointRequest"));
   const auto taken = post(R"({"id": "a"})");
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->status, 202);
   EXPECT_EQ(taken->get_header_value("Content-Type"), "application/json");
+  EXPECT_FALSE(taken->has_header("WWW-Authenticate"));
   EXPECT_EQ(json::parse(taken->body), (json{{"id", "a"}, {"state", "Pending"}}));
   EXPECT_EQ(status().at("checkpointRequest"), (json{{"id", "a"}, {"then", "continue"}, {"state", "Pending"}}));
   EXPECT_EQ(server_->take_checkpoint_request(), (rank::CheckpointRequest{.id = "a"}));
@@ -56,6 +58,30 @@ TEST_F(StatusServerTest, TakesARequestAndShowsWhatComesOfIt) {
 
   server_->update({}, true);
   EXPECT_EQ(post(R"({"id": "b"})")->status, 409);
+}
+
+TEST_F(StatusServerTest, ShowsTheLastUpdate) {
+  ASSERT_TRUE(server_);
+  server_->update({.rank = 3, .progress = rank::RankProgress{.phase = "Training", .step = 12}}, false);
+  EXPECT_EQ(status().at("phase"), "Training");
+  EXPECT_EQ(status().at("step"), 12);
+  const auto metrics = client().Get("/metrics");
+  ASSERT_TRUE(metrics);
+  EXPECT_NE(metrics->body.find("trainyard_step{"), std::string::npos) << metrics->body;
+  EXPECT_EQ(metrics->get_header_value("Content-Type"), "text/plain; version=0.0.4");
+  const auto head = client().Head("/status");
+  ASSERT_TRUE(head);
+  EXPECT_EQ(head->status, 200);
+}
+
+TEST_F(StatusServerTest, IsReachedOnlyFromThisMachineWhereAllRanksAreOnIt) {
+  ASSERT_TRUE(server_);
+  // 127.0.0.2 stands for every other address of this machine.
+  EXPECT_FALSE(httplib::Client("127.0.0.2", port_).Get("/status"));
+  server_.reset();
+  const auto everywhere = StatusServer::start({}, rank::Reach::everywhere, port_, {}, {});
+  ASSERT_TRUE(everywhere) << everywhere.error().message;
+  EXPECT_TRUE(httplib::Client("127.0.0.2", port_).Get("/status"));
 }
 
 TEST_F(StatusServerTest, AsksForTheToken) {

@@ -27,10 +27,6 @@ rank::RankProgress at_step(std::int64_t step) {
   return progress;
 }
 
-GroupFailure killed(std::int64_t rank) {
-  return failure_of(rank, {.signal = SIGKILL}, {});
-}
-
 /// Calls on_time() in small steps, as the launcher's loop does.
 void pass(Supervisor& supervisor, Instant from, Instant to) {
   for (Instant now = from; now <= to; now += 100ms) supervisor.on_time(now);
@@ -180,9 +176,43 @@ TEST(Supervisor, KillsARankWhoseProcessFallsSilent) {
                 .reason = "Hang",
                 .message = "rank 2 has not been heard from for 10 s: its process is stopped or gets no processor; last "
                            "seen in phase Training, after step 120"}));
+  pass(supervisor, group_start + 10s, group_start + 30s);
+  EXPECT_EQ(supervisor.take_actions(), SupervisorActions{}) << "it is killed once";
   // This launcher caused the death that follows: it is no new failure.
   supervisor.on_death(0, {.signal = SIGKILL}, group_start + 11s);
   EXPECT_EQ(supervisor.own_failure()->exit_code, contract::exit_hang);
+}
+
+TEST(Supervisor, SaysWhereARankWasLastSeen) {
+  for (const auto& [progress, seen] :
+       {std::pair{std::optional<rank::RankProgress>{}, "before its first report"},
+        std::pair{std::optional{rank::RankProgress{.phase = "Loading"}}, "in phase Loading"},
+        std::pair{std::optional{at_step(7)}, "in phase Training, after step 7"}}) {
+    Supervisor supervisor{supervisor_settings(0, 1), group_start};
+    supervisor.on_message(0, rank::Alive{}, group_start);
+    if (progress) supervisor.on_message(0, *progress, group_start);
+    pass(supervisor, group_start, group_start + 10s);
+    ASSERT_TRUE(supervisor.own_failure());
+    EXPECT_TRUE(supervisor.own_failure()->message.ends_with(std::string{"; last seen "} + seen))
+        << supervisor.own_failure()->message;
+  }
+}
+
+TEST(Supervisor, ExpectsNothingOfARankThatHasEndedOrThatAVerdictEnds) {
+  Supervisor supervisor{supervisor_settings(0, 2), group_start};
+  supervisor.on_message(0, at_step(7), group_start);
+  supervisor.on_message(0, rank::RankEnd{.reason = "Completed"}, group_start);
+  supervisor.on_death(0, {.exit_code = 0}, group_start);
+  pass(supervisor, group_start, group_start + 700s);
+  EXPECT_EQ(supervisor.take_actions(), SupervisorActions{});
+  EXPECT_EQ(supervisor.own_failure(), std::nullopt);
+
+  Supervisor broken{supervisor_settings(0, 1), group_start};
+  broken.on_message(0, at_step(7), group_start);
+  broken.on_verdict(killed(7), group_start);
+  pass(broken, group_start, group_start + 30s);
+  EXPECT_EQ(broken.take_actions(), (SupervisorActions{TellRank{0, end_of_others(killed(7))}, SendSignal{0, SIGKILL}}));
+  EXPECT_EQ(broken.own_failure(), std::nullopt) << "the group knows why it has ended";
 }
 
 TEST(Supervisor, KillsARankThatLivesButMakesNoProgress) {
@@ -197,6 +227,17 @@ TEST(Supervisor, KillsARankThatLivesButMakesNoProgress) {
   supervisor.on_time(group_start + 600s);
   ASSERT_TRUE(supervisor.own_failure());
   EXPECT_EQ(supervisor.own_failure()->message, "rank 0 made no progress for 600 s; last seen before its first report");
+}
+
+TEST(Supervisor, KillsARankThatMakesNoProgressInValidation) {
+  Supervisor supervisor{supervisor_settings(0, 1), group_start};
+  supervisor.on_message(0, rank::RankProgress{.phase = "Validating"}, group_start);
+  for (Instant now = group_start; now <= group_start + 600s; now += 4s) {
+    supervisor.on_message(0, rank::Alive{}, now);
+    supervisor.on_time(now);
+  }
+  ASSERT_TRUE(supervisor.own_failure());
+  EXPECT_EQ(supervisor.own_failure()->message, "rank 0 made no progress for 600 s; last seen in phase Validating");
 }
 
 TEST(Supervisor, GivesPhasesThatMoveDataOrWaitForOthersTheTimeTheyNeed) {
@@ -216,7 +257,18 @@ TEST(Supervisor, GivesPhasesThatMoveDataOrWaitForOthersTheTimeTheyNeed) {
 TEST(Supervisor, LeavesAloneAProgramThatHasNeverUsedItsLink) {
   Supervisor supervisor{supervisor_settings(0, 1), group_start};
   for (Instant now = group_start; now < group_start + 3600s; now += 4s) supervisor.on_time(now);
+  // A sleep of the launcher's own is no sign of life of the program.
+  pass(supervisor, group_start + 7200s, group_start + 7220s);
   EXPECT_EQ(supervisor.take_actions(), SupervisorActions{});
+}
+
+TEST(Supervisor, JudgesSilenceAlthoughItLooksOnlyTwiceWithinTheDeadline) {
+  Supervisor supervisor{supervisor_settings(0, 1), group_start};
+  supervisor.on_message(0, rank::Alive{}, group_start);
+  supervisor.on_time(group_start + 5s);
+  EXPECT_EQ(supervisor.own_failure(), std::nullopt);
+  supervisor.on_time(group_start + 10s);
+  EXPECT_TRUE(supervisor.own_failure());
 }
 
 TEST(Supervisor, BlamesNobodyForTheTimeInWhichItSleptItself) {
@@ -274,6 +326,26 @@ TEST(Supervisor, KillsWhatHasNotStoppedWithinTheGracePeriod) {
                           .message = "rank 3 was asked to stop, had not ended 25 s later, and was killed"}));
 }
 
+TEST(Supervisor, KeepsItsDeadlinesToTheMoment) {
+  Supervisor told{supervisor_settings(0, 1), group_start};
+  told.on_verdict(killed(7), group_start);
+  told.on_verdict(killed(8), group_start + 500ms);  // The first one is the group's.
+  EXPECT_EQ(told.take_actions(), (SupervisorActions{SendSignal{0, SIGTERM}}));
+  told.on_time(group_start + 999ms);
+  EXPECT_EQ(told.take_actions(), SupervisorActions{});
+  told.on_time(group_start + 1s);
+  EXPECT_EQ(told.take_actions(), (SupervisorActions{SendSignal{0, SIGKILL}}));
+
+  Supervisor stopped{supervisor_settings(0, 2), group_start};
+  stopped.on_death(0, {.exit_code = 0}, group_start);
+  stopped.on_stop(group_start);
+  EXPECT_EQ(stopped.take_actions(), (SupervisorActions{SendSignal{1, SIGTERM}})) << "rank 0 has ended already";
+  stopped.on_time(group_start + 24'999ms);
+  EXPECT_EQ(stopped.take_actions(), SupervisorActions{});
+  stopped.on_time(group_start + 25s);
+  EXPECT_EQ(stopped.take_actions(), (SupervisorActions{SendSignal{1, SIGKILL}}));
+}
+
 TEST(Supervisor, KnowsWhenARankMakesNoStepAnyMore) {
   struct Row {
     std::string_view name;
@@ -311,14 +383,6 @@ TEST(Supervisor, KillsAtOnceWhenAskedToStopTwice) {
                                                     .exit_code = 143,
                                                     .reason = "Terminated",
                                                     .message = "rank 0 was asked to stop twice, and was killed"}));
-}
-
-TEST(Supervisor, SaysThatAProgramEndedByTheStopWithoutSaving) {
-  Supervisor supervisor{supervisor_settings(0, 1), group_start};
-  supervisor.on_stop(group_start);
-  supervisor.on_death(0, {.signal = SIGTERM}, group_start);
-  EXPECT_EQ(supervisor.own_failure()->reason, "Terminated");
-  EXPECT_EQ(supervisor.own_failure()->exit_code, 143);
 }
 
 }  // namespace

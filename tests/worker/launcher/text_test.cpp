@@ -21,5 +21,13 @@ TEST(OomKillsIn, ReadsBothGenerationsOfControlGroups) {
   EXPECT_EQ(oom_kills_in(""), 0);
 }
 
+TEST(OomKillsIn, CountsOnlyTheLineOfThatName) {
+  EXPECT_EQ(oom_kills_in("oom_kill 7\n"), 7) << "the first line";
+  EXPECT_EQ(oom_kills_in("local_oom_kill 5\noom_kill 2\n"), 2);
+  EXPECT_EQ(oom_kills_in("local_oom_kill 5\n"), 0);
+  EXPECT_EQ(oom_kills_in("-oom_kill 5\n"), 0);
+  EXPECT_EQ(oom_kills_in("oom_kill \n"), 0) << "a line without a number";
+}
+
 }  // namespace
 }  // namespace trainyard::launcher
