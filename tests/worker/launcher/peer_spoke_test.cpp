@@ -217,6 +217,17 @@ TEST(PeerSpoke, ReportsItsFailureWhenItJoinsLate) {
   }
 }
 
+TEST(PeerSpoke, ReportsItsFailureAlsoWhereItIsWelcomedAfterItHasGivenUpWaiting) {
+  PeerSpoke spoke = a_spoke();
+  spoke.report_failure(a_failure(1), group_start);
+  spoke.on_open(group_start + 1s);
+  spoke.on_time(group_start + 1500ms);
+  ASSERT_EQ(spoke.verdict(), a_failure(1));
+  std::ignore = spoke.take_actions();
+  spoke.on_message(Welcome{}, group_start + 1500ms);
+  EXPECT_EQ(spoke.take_actions(), SpokeActions{PeerSpoke::Send{FailureReport{a_failure(1)}}});
+}
+
 TEST(PeerSpoke, EndsWhenANewerAttemptOfItsJobIsThere) {
   PeerSpoke spoke = a_spoke();
   spoke.on_open(group_start);
