@@ -87,8 +87,9 @@ LauncherProcess::LauncherProcess(const TestGroup& group, std::int64_t rank, cons
   for (const auto& [name, value] : more_variables) variables[name] = value;
   std::vector<std::string> environment;
   for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
-  for (const char* sanitizer : {"TSAN_OPTIONS", "ASAN_OPTIONS", "UBSAN_OPTIONS"}) {
-    if (const char* value = getenv(sanitizer)) environment.push_back(fmt::format("{}={}", sanitizer, value));
+  // The launcher inherits nothing, so the settings of the sanitizers and of scripts/mutate are handed on.
+  for (const char* name : {"TSAN_OPTIONS", "ASAN_OPTIONS", "UBSAN_OPTIONS", "MUTATION_ACTIVE", "MUTATION_REACHED"}) {
+    if (const char* value = getenv(name)) environment.push_back(fmt::format("{}={}", name, value));
   }
 
   const std::string command = fmt::format("exec {0} --rank-program {1}/rank --store-program {1}/store >{1}/output 2>&1",
