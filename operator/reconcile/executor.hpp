@@ -12,8 +12,8 @@
 
 namespace trainyard::reconcile {
 
-/// Carries out plans. Stores every reply in the caches
-/// at once, so that the next plan rests on what this plan did. Any thread may call, but never two at once for one job.
+/// Carries out plans. Stores every reply in the caches at once, so that the next plan rests on what this plan did. Any
+/// thread may call, but never two at once for one job.
 class Executor {
  public:
   /// All arguments outlive the executor.

@@ -62,6 +62,21 @@ TEST_F(AccessTokensTest, StayInUseWhileRenewalFailsAndTheyAreValid) {
   EXPECT_EQ(tokens.get(), "token-4");
 }
 
+TEST_F(AccessTokensTest, ThatAreNotRenewedAreLoggedOnceUntilTheyAre) {
+  const auto log_after = [&](std::chrono::minutes time, bool succeeds) {
+    failure = succeeds ? std::nullopt : std::optional{Error{ErrorKind::unavailable, "the issuer is down", {}}};
+    clock->advance(time);
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(tokens.get());
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(log_after(0min, true), "");
+  EXPECT_NE(log_after(56min, false).find("the issuer is down"), std::string::npos);
+  EXPECT_EQ(log_after(1min, false), "");
+  EXPECT_EQ(log_after(1min, true), "");
+  EXPECT_NE(log_after(56min, false).find("the issuer is down"), std::string::npos);
+}
+
 TEST_F(AccessTokensTest, AreAskedForAgainWhenTheServerRefusesThem) {
   ASSERT_TRUE(tokens.get());
   tokens.refuse("another");

@@ -113,6 +113,22 @@ TEST_F(CredentialChainTest, UsesTheOldOnesWhileTheyAreValidAndAsksNowAndThen) {
   EXPECT_EQ(id_of(chain.get()), "id-5");
 }
 
+TEST_F(CredentialChainTest, LogsOnceThatItsCredentialsAreNotRenewedUntilTheyAre) {
+  AwsCredentialChain chain{{a_source()}, clock};
+  const auto log_after = [&](std::chrono::minutes time, bool succeeds) {
+    error = succeeds ? std::nullopt : std::optional{Error{ErrorKind::unavailable, "away", {}}};
+    clock->advance(time);
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(chain.get());
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(log_after(0min, true), "");
+  EXPECT_THAT(log_after(56min, false), HasSubstr("away"));
+  EXPECT_EQ(log_after(1min, false), "");
+  EXPECT_EQ(log_after(1min, true), "");
+  EXPECT_THAT(log_after(56min, false), HasSubstr("away"));
+}
+
 TEST_F(CredentialChainTest, StaysWithItsSourceAndNeverSaysNotFound) {
   bool has_key_now = false;
   const AwsCredentialSource sooner{"sooner", [&]() -> Result<Credentials> {
