@@ -88,7 +88,8 @@ Result<LocalJob> adapt_to_machine(json job, const ClaimFolders& folders, const s
     spec["suspend"] = false;
   }
   use_own_google_credentials(spec, adapted.notes);
-  if (spec.contains("training") && !spec.contains("checkpoint")) {
+  const bool makes_checkpoints = spec.contains("training") && spec.value("/training/task"_json_pointer, "fit") == "fit";
+  if (makes_checkpoints && !spec.contains("checkpoint")) {
     adapted.object = with_checkpoint_folder(std::move(adapted.object), checkpoint_folder);
   }
   return adapted;

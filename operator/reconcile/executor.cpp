@@ -272,6 +272,8 @@ Result<void> Executor::select_pods(const api::TrainingJob& job, std::int64_t att
   TRY(reply);
   auto stored = TRY(resource::parse_service(*reply));
   caches_.services.put(std::move(stored));
+  // A refusal of this patch would be shown for good otherwise: no creation follows that could succeed.
+  memory_.note_creation(key_of(job.metadata), job.metadata.uid);
   return {};
 }
 

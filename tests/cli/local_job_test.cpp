@@ -54,6 +54,11 @@ TEST(AdaptToMachine, TrainingWithoutCheckpointsKeepsThemInTheRunsFolder) {
   json own = a_job(training);
   own["spec"]["checkpoint"] = {{"uri", "s3://b/p"}};
   EXPECT_EQ(adapt_to_machine(own, {}, {}, "/c")->object["spec"]["checkpoint"]["uri"], "s3://b/p");
+  for (const auto& [task, keeps] : {std::pair{"fit", true}, {"validate", false}, {"test", false}, {"predict", false}}) {
+    json job = a_job(training);
+    job["spec"]["training"]["task"] = task;
+    EXPECT_EQ(adapt_to_machine(job, {}, {}, "/c")->object["spec"].contains("checkpoint"), keeps) << task;
+  }
   const json foreign =
       a_job(R"({"template": {"spec": {"containers": [{"name": "worker", "image": "i", "command": ["x"]}]}}})");
   EXPECT_FALSE(adapt_to_machine(foreign, {}, {}, "/c")->object["spec"].contains("checkpoint"));

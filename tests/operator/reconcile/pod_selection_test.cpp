@@ -87,6 +87,16 @@ TEST_F(ExecutorTest, ReportsASelectionThatFails) {
   }
 }
 
+TEST_F(ExecutorTest, ForgetsARefusalOfTheSelectionOnceItSucceeds) {
+  add_service();
+  fail_where([](const ApiCall& call) { return call.verb == "patch"; }, {ErrorKind::forbidden, "denied by a webhook"});
+  EXPECT_TRUE(executor.act(job, {plan::SelectPods{.attempt = 1}}));
+  EXPECT_TRUE(memory.recall(job_key, job.metadata.uid).refusal);
+  faulty.set_schedule({});
+  EXPECT_TRUE(executor.act(job, {plan::SelectPods{.attempt = 1}}));
+  EXPECT_FALSE(memory.recall(job_key, job.metadata.uid).refusal);
+}
+
 TEST_F(ExecutorTest, SelectsNoPodsForAServiceThatIsNotTheJobsAnyMore) {
   const plan::Action selection = plan::SelectPods{.attempt = 1};
   EXPECT_TRUE(executor.act(job, {selection})) << "there is none yet";
