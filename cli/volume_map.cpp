@@ -185,6 +185,7 @@ Result<json> with_claim_folders(json job, const ClaimFolders& folders) {
 
 Result<std::vector<std::string>> missing_folders(const json& job, const json& adapted, const ClaimFolders& folders) {
   const std::string checkpoints = file_path(adapted.at("spec").value("/checkpoint/uri"_json_pointer, ""));
+  const std::string logs = file_path(adapted.at("spec").value("/training/log/uri"_json_pointer, ""));
   const std::string copies = adapted.at("spec").value(json::json_pointer{std::string{local_path_field}}, "");
   std::vector<std::string> missing;
   std::vector<std::string> mistyped;
@@ -192,7 +193,8 @@ Result<std::vector<std::string>> missing_folders(const json& job, const json& ad
     const auto folder = folders.find(claim);
     std::error_code error;
     if (folder == folders.end() || std::filesystem::is_directory(folder->second, error)) continue;
-    if (rest_under(checkpoints, folder->second) || rest_under(copies, folder->second)) {
+    const auto is_under_it = [&](const std::string& path) { return rest_under(path, folder->second).has_value(); };
+    if (is_under_it(checkpoints) || is_under_it(logs) || is_under_it(copies)) {
       missing.push_back(folder->second);
     } else {
       mistyped.push_back(fmt::format("--volume {}={}: there is no such folder", claim, folder->second));

@@ -12,8 +12,9 @@
 namespace trainyard::cli {
 
 /// The fields of a TrainingJob's spec that may hold a storage URI, as JSON pointers.
-inline constexpr std::array<std::string_view, 5> uri_fields{
-    "/checkpoint/uri", "/checkpoint/resume", "/training/data/uri", "/training/model/weights", "/training/model/uri"};
+inline constexpr std::array<std::string_view, 6> uri_fields{"/checkpoint/uri",     "/checkpoint/resume",
+                                                            "/training/data/uri",  "/training/model/weights",
+                                                            "/training/model/uri", "/training/log/uri"};
 
 /// The beginning of a URI for a folder of this machine.
 inline constexpr std::string_view file_scheme = "file://";
@@ -37,7 +38,8 @@ using ClaimFolders = std::map<std::string, std::string>;
 [[nodiscard]] Result<void> check_claims(const nlohmann::json& job, const ClaimFolders& folders);
 
 /// The claims' folders that must be created before `job` runs as `adapted` (with_claim_folders): missing folders that
-/// it writes checkpoints into. ErrorKind::not_found names all other missing folders, since they may be mistyped.
+/// it writes checkpoints, log files or predictions into. ErrorKind::not_found names all other missing folders, since
+/// they may be mistyped.
 [[nodiscard]] Result<std::vector<std::string>> missing_folders(const nlohmann::json& job, const nlohmann::json& adapted,
                                                                const ClaimFolders& folders);
 

@@ -8,23 +8,27 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace {
 
 /// Points of y = 3 x + 1 with a little noise. Every rank makes the same ones.
 class LineFitData final : public trainyard::Dataset {
  public:
-  explicit LineFitData(std::int64_t seed) {
+  explicit LineFitData(std::int64_t seed) : seed_{seed} {
     auto generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed));
     x_ = torch::rand({2000, 1}, generator);
     y_ = 3 * x_ + 1 + 0.01 * torch::randn({2000, 1}, generator);
   }
   [[nodiscard]] std::int64_t size() const override { return x_.size(0); }
+  /// All that the points depend on: a training does not resume with others.
+  [[nodiscard]] std::string id() const override { return "a line of seed " + std::to_string(seed_); }
   [[nodiscard]] trainyard::Batch gather(const torch::Tensor& ids) const override {
     return {.inputs = x_.index_select(0, ids), .targets = y_.index_select(0, ids), .ids = ids};
   }
 
  private:
+  std::int64_t seed_;
   torch::Tensor x_;
   torch::Tensor y_;
 };

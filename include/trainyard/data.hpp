@@ -80,9 +80,10 @@ class Dataset {
   [[nodiscard]] virtual Batch gather_in_epoch(const torch::Tensor& ids, std::int64_t /*epoch*/) const {
     return gather(ids);
   }
-  /// Identifies these samples among data sets of equal size: a name, a URI, a version. The fingerprint of checkpoints
-  /// contains it, so that it must be equal at each start, on every machine and device. When it is empty, the
-  /// fingerprint contains the job's training.data instead.
+  /// Identifies these samples among data sets of equal size: a name, a URI, a version, and the options on which the
+  /// samples depend. The fingerprint of checkpoints contains it, so that it must be equal at each start, on every
+  /// machine and device. When it is empty, the fingerprint contains the format and the uri or path of training.data
+  /// instead, and not its options: a run then resumes although these have changed.
   [[nodiscard]] virtual std::string id() const { return {}; }
   /// The number of classes: every target is a class from 0 on, below this. 0: it does not say, or has no classes.
   [[nodiscard]] virtual std::int64_t classes() const { return 0; }

@@ -93,6 +93,13 @@ TEST(WithClaimFolders, FollowsTheWeightsAndTheFileThatTheTrainingBeginsWith) {
             "file:///home/me/kept/net.pt");
 }
 
+TEST(WithClaimFolders, FollowsWhereLogFilesAndPredictionsGo) {
+  json given = a_job_on_claims();
+  given["spec"]["training"]["log"]["uri"] = "file:///checkpoints/predictions";
+  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/training/log/uri"_json_pointer),
+            "file:///home/me/kept/predictions");
+}
+
 TEST(WithClaimFolders, FollowsDataUnderAMount) {
   json given = a_job_on_claims();
   given["spec"]["training"]["data"] = {{"format", "idx"}, {"path", "/checkpoints/data"}};
@@ -105,7 +112,17 @@ TEST(WithClaimFolders, LeavesTheMountsOfAProgramThatIsNotOurWorker) {
   EXPECT_EQ(*with_claim_folders(given, two_folders), given);
 }
 
-TEST(MissingFolders, AreMadeOnlyForCheckpoints) {
+TEST(MissingFolders, AreMadeForPredictionsThatTheyWillHold) {
+  const fakes::TemporaryFolder here;
+  json given = a_job_on_claims();
+  given["spec"].erase("checkpoint");
+  given["spec"]["training"]["log"]["uri"] = "file:///checkpoints/predictions";
+  const ClaimFolders folders{{"datasets", here.path()}, {"checkpoints", here.file("kept").string()}};
+  EXPECT_EQ(missing_folders(given, *with_claim_folders(given, folders), folders),
+            (std::vector<std::string>{here.file("kept").string()}));
+}
+
+TEST(MissingFolders, AreMadeOnlyForWhatTheJobWrites) {
   const fakes::TemporaryFolder here;
   const std::string data = here.file("data").string();
   const std::string kept = here.file("kept").string();
