@@ -21,7 +21,7 @@
 namespace trainyard::checkpoint {
 
 /// Success when a run of `ours` may claim the next generation:
-///   (1) no newer attempt of its job has claimed, and
+///   (1) no newer attempt of our life (the job with our UID) has claimed, and
 ///   (2) the newest run has ended; or is of the same job, and gives no sign of life at `now`. A killed run puts no end,
 ///       so nobody waits for the end of a run of the same job. If the newest run is of a job of the same name with
 ///       another UID, and ours has claimed here before, that job is the newer one: (2) does not hold.

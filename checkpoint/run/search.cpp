@@ -25,8 +25,9 @@ Result<void> check_may_resume(const storage::Store& store, const Identity& resum
       ErrorKind::invalid,
       fmt::format(
           "{} was saved by job {} with another model or other data: set checkpoint.resume: none to begin afresh "
-          "there, or choose another checkpoint.uri; for a job without checkpoint, which `trainyard run` gives one, "
-          "choose another folder with --dir, or remove this one",
+          "there, or choose another checkpoint.uri; where `trainyard run` chose the folder, choose another with --dir, "
+          "or "
+          "remove it",
           store.uri_of(folder_key(manifest.id)), manifest.identity.job));
 }
 

@@ -137,7 +137,7 @@ json build_clean_up_pod(const api::TrainingJob& job, const Settings& settings) {
           {"spec", std::move(pod_spec)}};
 }
 
-nlohmann::json select_pods(const api::TrainingJob& job, std::int64_t attempt) {
+nlohmann::json pod_selector(const api::TrainingJob& job, std::int64_t attempt) {
   return {{contract::label_job, job.metadata.name}, {contract::label_attempt, std::to_string(attempt)}};
 }
 
@@ -148,7 +148,7 @@ nlohmann::json build_service(const api::TrainingJob& job) {
           {"spec",
            {{"clusterIP", "None"},
             {"publishNotReadyAddresses", true},
-            {"selector", select_pods(job, 0)},
+            {"selector", pod_selector(job, 0)},
             {"ports",
              {{{"name", "master"}, {"port", contract::default_master_port}},
               {{"name", "status"}, {"port", contract::default_status_port}}}}}}};

@@ -20,13 +20,13 @@ namespace trainyard::manifest {
 /// belongs to no attempt. The template must be without fault (containers.hpp).
 [[nodiscard]] nlohmann::json build_clean_up_pod(const api::TrainingJob& job, const Settings& settings);
 
-/// A service's selector of the pods of `attempt`; with 0 it selects none.
-[[nodiscard]] nlohmann::json select_pods(const api::TrainingJob& job, std::int64_t attempt);
+/// The selector by which a service selects the pods of `attempt`; with 0 it selects none.
+[[nodiscard]] nlohmann::json pod_selector(const api::TrainingJob& job, std::int64_t attempt);
 
-/// The headless service that gives every pod of the job a host name. It publishes addresses before pods are ready,
-/// because ranks look each other up while they start. It selects no pod yet: Kubernetes' controllers go through all
-/// pods of the namespace whenever a selected pod comes or goes, and would do so for each pod of a large group that is
-/// being created.
+/// The headless service that gives the pods of an attempt their host names. It publishes addresses before pods are
+/// ready, because ranks look each other up while they start. It selects no pod yet: Kubernetes' controllers go through
+/// all pods of the namespace whenever a selected pod comes or goes, and would do so for each pod of a large group that
+/// is being created.
 [[nodiscard]] nlohmann::json build_service(const api::TrainingJob& job);
 
 }  // namespace trainyard::manifest

@@ -46,8 +46,8 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 ///   5. a container that ended with any other failure;
 ///   6. one that ended with 91 (asked to stop) or 90 (lost a peer), which is believed only if no better witness comes
 ///      until `witness_wait` after its end.
-/// Of equal witnesses the one that ended first decides, then the lower pod index. A rank with 90 that names a peer
-/// passes the blame to that peer.
+/// If two witnesses are equal, the one that ended first decides, and then the lower pod index. A rank with 90 that
+/// names a peer passes the blame to that peer.
 ///
 /// A container's own end, also with 93 or 95 (a hang), is charged to the application. Exceptions are 90 that names
 /// nobody, 91, 92 (fenced), 94 (rendezvous), 96 (storage) and 97 (no GPU, or a failed one): these are charged to

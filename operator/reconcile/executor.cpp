@@ -267,7 +267,7 @@ Result<void> Executor::select_pods(const api::TrainingJob& job, std::int64_t att
   if (!service || !manifest::is_service_of(*service, job)) return {};
   const auto reply = api_.patch(
       kube::services, key.name_space, key.name, kube::PatchType::merge,
-      {{"metadata", {{"uid", service->metadata.uid}}}, {"spec", {{"selector", manifest::select_pods(job, attempt)}}}});
+      {{"metadata", {{"uid", service->metadata.uid}}}, {"spec", {{"selector", manifest::pod_selector(job, attempt)}}}});
   if (!reply && reply.error().kind == ErrorKind::not_found) caches_.services.erase(key, service->metadata.uid);
   TRY(reply);
   auto stored = TRY(resource::parse_service(*reply));

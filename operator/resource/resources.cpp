@@ -1,10 +1,10 @@
 #include "operator/resource/resources.hpp"
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "api/contract.hpp"
 #include "api/field_reader.hpp"
+#include "common/text.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::resource {
@@ -117,9 +117,8 @@ Result<Service> parse_service(const nlohmann::json& object) {
     spec.read_object("selector", [&](api::FieldReader& selector) {
       std::string attempt;
       selector.read(contract::label_attempt, attempt);
-      const char* const end = attempt.data() + attempt.size();
       // A text that is not a number selects no attempt's pods.
-      if (std::from_chars(attempt.data(), end, service.attempt).ptr != end) service.attempt = 0;
+      service.attempt = parse_number<std::int64_t>(attempt).value_or(0);
     });
   });
   if (problem) return tl::unexpected(*problem);

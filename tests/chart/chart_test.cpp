@@ -92,8 +92,8 @@ TEST_F(Chart, RendersWhatKubernetesAccepts) {
   const std::vector<std::string> variants{
       "",
       "--set 'namespaces={a,b}'",
-      "--set crd.install=false,rbac.create=false,rbac.aggregate=false",
-      "--set serviceAccount.create=false,serviceAccount.name=own",
+      "--set "
+      "crd.install=false,rbac.create=false,rbac.aggregate=false,serviceAccount.create=false,serviceAccount.name=o",
       "--set replicas=1,priorityClassName=high --set 'image.pullSecrets={x}' --set 'workerImages.pullSecrets={y,z}'",
       "--set workerImages.cpu=,workerImages.cuda= --set podLabels.a=b,nodeSelector.c=d,serviceAccount.annotations.e=f",
       "--set 'tolerations[0].operator=Exists' --set-json 'affinity={\"podAntiAffinity\":{}}' --set nameOverride=other",

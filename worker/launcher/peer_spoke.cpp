@@ -39,7 +39,7 @@ void PeerSpoke::on_message(const PeerMessage& message, Instant now) {
   heard_ = now;
   if (std::holds_alternative<Welcome>(message)) {
     state_ = State::joined;
-    // Also where this launcher has given up waiting: the others would only see that it is gone.
+    // Reported also after this launcher has given up waiting: else the others would only see that it is gone.
     if (own_failure_) actions_.emplace_back(Send{FailureReport{*own_failure_}});
   }
   if (const auto* refusal = std::get_if<Refusal>(&message)) on_refusal(*refusal, now);

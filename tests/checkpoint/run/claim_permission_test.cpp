@@ -162,7 +162,7 @@ TEST_F(ASecondJob, OfAnotherModelIsRefusedWithTheWayOut) {
   EXPECT_EQ(restored.error().kind, ErrorKind::invalid);
   EXPECT_THAT(restored.error().message, HasSubstr("team/a"));
   EXPECT_THAT(restored.error().message, HasSubstr("resume: none"));
-  EXPECT_THAT(restored.error().message, HasSubstr("choose another folder with --dir, or remove this one"));
+  EXPECT_THAT(restored.error().message, HasSubstr("choose another with --dir, or remove it"));
   EXPECT_FALSE(objects.objects.contains("generations/2.json"));
 }
 

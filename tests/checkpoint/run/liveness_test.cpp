@@ -122,7 +122,7 @@ TEST_F(ARunByHand, IsTakenForAliveByItsLastSign) {
 }
 
 TEST_F(ARunByHand, IsTakenForAliveByItsClaimWhereASignIsOlder) {
-  // What an earlier run of the same generation left before somebody cleaned up.
+  // The sign is left over from a run that had the same generation before somebody emptied the prefix.
   const std::string sign =
       R"({"timeMilliseconds":)" + std::to_string((first.clock.now() - 24h).time_since_epoch().count()) + "}";
   ASSERT_TRUE(storage::put_text(first.store(), "generations/1.alive", seal(nlohmann::json::parse(sign))));

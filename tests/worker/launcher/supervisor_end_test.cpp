@@ -1,4 +1,4 @@
-// What the deaths of its ranks mean to a launcher, and how it ends itself.
+// How a launcher explains the deaths of its ranks, and how it ends itself.
 #include <gtest/gtest.h>
 
 #include <csignal>
