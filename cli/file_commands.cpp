@@ -49,7 +49,10 @@ Result<std::string> render(Document document, const RenderOptions& options) {
   job.status.replicas.desired = job.spec.replicas;
   if (manifest::needs_worker_image(job.spec)) job.status.worker_image = options.worker_image;
 
-  std::string text = "---\n" + to_yaml(manifest::build_service(job));
+  json service = manifest::build_service(job);
+  // The operator lets it select the pods once all of them are there, and here all of them are.
+  service["spec"]["selector"] = manifest::pod_selector(job, job.status.attempt);
+  std::string text = "---\n" + to_yaml(service);
   for (std::int64_t index = 0; index < job.spec.replicas; ++index) {
     text += "---\n" + to_yaml(manifest::build_pod(job, index, manifest::kubernetes_traits(), settings));
   }
