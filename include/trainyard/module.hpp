@@ -130,6 +130,25 @@ class Module : public torch::nn::Module {
   /// Stacks each defined tensor of a tree, by one message for all tensors on one device.
   [[nodiscard]] TensorTree all_gather(const TensorTree& tree) const;
 
+  /// Adds the scalar `value` to the metric `name`, without waiting for the device. May be called in training_step,
+  /// training_step_end, validation_step and test_step, and by callbacks where their functions say so. Throws
+  /// std::invalid_argument, naming the metric, for a value that is no scalar, for a name that is not one line of 1 to
+  /// 200 bytes, for one name with two reductions, and in training for a name that the trainer uses itself: "loss",
+  /// "samplesPerSecond", "stepTimes/...", "lr" where the job changes it, "grad_norm" where it clips, and with several
+  /// optimizers "NAME_loss" and "NAME_grad_norm".
+  void log(std::string_view name, const torch::Tensor& value, const LogOptions& options = {});
+  void log(std::string_view name, double value, const LogOptions& options = {});
+
+  /// Shows `image` as `name` in the job's snapshots (training.snapshots) and TensorBoard files (training.log.files).
+  /// Each keeps rank 0's last image of a name since its previous line or snapshot, of up to 32 names and 8 MiB in all;
+  /// a warning names the first image beyond that.
+  ///
+  /// image: [C, H, W], or [N, C, H, W] for up to 256 images side by side, with 1 (gray) or 3 channels and sides up to
+  /// 8192, on any device; uint8, or floats in [0, 1] (others are clamped). It may be changed afterwards. Does not wait
+  /// for the device. Throws std::invalid_argument for another shape or type, also without snapshots. May be called in
+  /// training_step, training_step_end, validation_step, test_step and predict_step.
+  void log_image(std::string_view name, const torch::Tensor& image);
+
   /// Sets the source of the facts; nullptr: none. Only the worker calls it.
   void set_rank_context(train::RankContext* context) { rank_context_ = context; }
   /// Sets the sink of log(); nullptr: none. Only the worker calls it.
@@ -144,21 +163,6 @@ class Module : public torch::nn::Module {
   /// The name of the optimizer for which training_step() is to return the loss. Empty when there is only the one of
   /// configure_optimizers(), and outside training steps.
   [[nodiscard]] const std::string& optimizer_turn() const { return optimizer_turn_; }
-
-  /// Adds the scalar `value` to the metric `name`, without waiting for the device. May be called in training_step,
-  /// training_step_end, validation_step and test_step, and by callbacks where their functions say so.
-  void log(std::string_view name, const torch::Tensor& value, const LogOptions& options = {});
-  void log(std::string_view name, double value, const LogOptions& options = {});
-
-  /// Shows `image` as `name` in the job's snapshots (training.snapshots) and TensorBoard files (training.log.files).
-  /// Each keeps rank 0's last image of a name since its previous line or snapshot, of up to 32 names and 8 MiB in all;
-  /// a warning names the first image beyond that.
-  ///
-  /// image: [C, H, W], or [N, C, H, W] for up to 256 images side by side, with 1 (gray) or 3 channels and sides up to
-  /// 8192, on any device; uint8, or floats in [0, 1] (others are clamped). It may be changed afterwards. Does not wait
-  /// for the device. Throws std::invalid_argument for another shape or type, also without snapshots. May be called in
-  /// training_step, training_step_end, validation_step, test_step and predict_step.
-  void log_image(std::string_view name, const torch::Tensor& image);
 
  private:
   [[nodiscard]] train::RankContext& rank_context() const;

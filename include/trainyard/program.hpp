@@ -39,7 +39,7 @@ class Models {
 /// The main() of a program with models of its own. When a launcher or torchrun started the program, it runs as a rank.
 /// Otherwise it executes trainyard-worker with the program itself as the rank program, and passes `argv` on.
 /// trainyard-worker is found beside the program, in Trainyard's installation, or in PATH. Returns an exit code only
-/// when it cannot be started.
+/// when it cannot be started, when there is no job in the environment, and after --help.
 int run_program(const Models& models, int argc, char** argv);
 
 /// Runs as a rank whatever started the program: reads the job from the environment, forms the group, trains the model

@@ -9,12 +9,12 @@
 namespace trainyard::launcher {
 
 /// The first failure, which broke the group. Every launcher gets an equal copy, and makes the rank::RankEnd of its own
-/// ranks from it. A GroupFailure is no RankEnd, because a rank that did not fail must not exit with the culprit's
-/// `exit_code`: the operator would charge it with the failure.
+/// ranks from it. These are two types, because a rank that did not fail must not exit with the culprit's `exit_code`:
+/// the operator would charge it with the failure.
 ///
-/// The culprit of a hang is the rank that sends nothing for 10 s, or that makes steps and sends no beat for 600 s (the
-/// defaults). A rank that waits for it in a collective does send beats. The culprit's launcher kills it and names it,
-/// with reason Hang and exit code 95 (supervisor.hpp).
+/// The culprit of a hang is the rank whose process sends no message for 10 s, or that trains or validates and reports
+/// no progress (a beat) for 600 s (the defaults). A rank that waits for it in a collective does send beats. The
+/// culprit's launcher kills it and names it, with reason Hang and exit code 95 (supervisor.hpp).
 struct GroupFailure {
   std::optional<std::int64_t> culprit;  ///< Global rank that failed, where it is known.
   int exit_code = 0;                    ///< Exit code of the culprit; without a culprit, that of every rank.

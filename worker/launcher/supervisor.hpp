@@ -24,12 +24,12 @@ struct SupervisorSettings {
       1'500};  ///< How long a rank's exit with peer_lost waits for a verdict with the cause.
 };
 
-/// A rank hangs when it sends nothing for `alive_deadline` or, while it makes steps, no beat for `hang_deadline`. A
-/// rank that waits for others in a collective sends beats (worker/dist/wait_or_fail.hpp), so that only the stuck rank
-/// falls silent: it is killed, and becomes the culprit with reason Hang and exit code 95. Rank 0's launcher sends the
-/// first failure, with the culprit's rank, phase and last step, to all launchers (peer_hub.hpp). The culprit's launcher
-/// ends with 95, which the operator charges to the application (operator/plan/cause.hpp); the others end with 90, and
-/// their termination messages name the culprit.
+/// A rank hangs when it sends nothing for `alive_deadline` or, while it trains or validates, no beat for
+/// `hang_deadline`. A rank that waits for others in a collective sends beats (worker/dist/wait_or_fail.hpp), so that
+/// only the stuck rank falls silent: it is killed, and becomes the culprit with reason Hang and exit code 95. Rank 0's
+/// launcher sends the first failure, with the culprit's rank, phase and last step, to all launchers (peer_hub.hpp). The
+/// culprit's launcher ends with 95, which the operator charges to the application (operator/plan/cause.hpp); the others
+/// end with 90, and their termination messages name the culprit.
 ///
 /// Decides about this launcher's rank processes: which of them hang, which to stop, when to kill them, and how the
 /// launcher ends. Pure: its inputs are events with their time, its outputs are actions.

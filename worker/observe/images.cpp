@@ -6,7 +6,10 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
+
+#include "common/text.hpp"
 
 namespace trainyard::observe {
 namespace {
@@ -24,25 +27,33 @@ bool has_image_shape(const torch::Tensor& image) {
          count <= images_in_one_max;
 }
 
-std::string describe(const torch::Tensor& image) {
-  if (!image.defined()) return "no tensor";
-  if (image.layout() != torch::kStrided) return "not dense";
-  return fmt::format("{} [{}]", c10::toString(image.scalar_type()), fmt::join(image.sizes(), ", "));
-}
-
-}  // namespace
-
 bool is_name(std::string_view name) {
   return !name.empty() && name.size() <= name_bytes_max && name.front() != ' ' &&
          std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
+}  // namespace
+
+Result<void> check_name(std::string_view name) {
+  if (is_name(name)) return {};
+  const nlohmann::json quoted = keep_beginning(name, name_bytes_max);
+  return fail(
+      ErrorKind::invalid,
+      fmt::format("a name is one line of 1 to {} bytes without control characters that begins with no blank, "
+                  "and not {} of {} bytes",
+                  name_bytes_max,
+                  quoted.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace), name.size()));
+}
+
+std::string describe(const torch::Tensor& tensor) {
+  if (!tensor.defined()) return "no tensor";
+  if (tensor.layout() != torch::kStrided) return "not dense";
+  return fmt::format("{} [{}]", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
+}
+
 Result<void> check_image(std::string_view name, const torch::Tensor& image) {
-  if (!is_name(name)) {
-    return fail(ErrorKind::invalid, fmt::format("log_image: an image's name is one line of 1 to {} bytes that begins "
-                                                "with no blank, and this one has {} bytes",
-                                                name_bytes_max, name.size()));
-  }
+  if (const auto named = check_name(name); !named)
+    return fail(named.error().kind, "log_image: " + named.error().message);
   if (image.defined() && image.layout() == torch::kStrided && is_of_image_type(image) && has_image_shape(image))
     return {};
   return fail(

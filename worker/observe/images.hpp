@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,8 +14,11 @@ namespace trainyard::observe {
 
 inline constexpr std::size_t name_bytes_max = 200;
 
-/// True for a name that metrics and images may have: one line of 1 to name_bytes_max bytes that begins with no blank.
-[[nodiscard]] bool is_name(std::string_view name);
+/// Refuses as invalid what is no name for a metric or an image: a name is one line of 1 to name_bytes_max bytes,
+/// without control characters, that begins with no blank.
+[[nodiscard]] Result<void> check_name(std::string_view name);
+/// The type and shape of `tensor`, for messages: "Float [3, 4]".
+[[nodiscard]] std::string describe(const torch::Tensor& tensor);
 
 /// Takes the images that a module logs.
 class ImageSink {

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <fmt/format.h>
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
+#include <set>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "include/trainyard/metrics.hpp"
@@ -16,8 +21,13 @@ class MetricSink {
   virtual ~MetricSink() = default;
   /// Sets the size of the batch that the next values belong to.
   virtual void set_batch_size(std::int64_t samples) = 0;
-  /// Never waits for the device.
+  /// Takes a value of the module. Never waits for the device. Throws std::invalid_argument for a name that the trainer
+  /// uses itself, or that is logged with another reduction too.
   virtual void log(std::string_view name, const torch::Tensor& value, const LogOptions& options) = 0;
+  /// Takes a value of the trainer, whose names the module may not use.
+  virtual void log_own(std::string_view name, const torch::Tensor& value, const LogOptions& options) {
+    log(name, value, options);
+  }
 };
 
 /// Takes a module's metrics while it trains, into the sums since the last log line, the sums of the epoch, or both.
@@ -25,15 +35,29 @@ class TrainingMetrics final : public MetricSink {
  public:
   void set_batch_size(std::int64_t samples) override { weight_ = static_cast<double>(samples); }
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& options) override {
-    if (options.on_step) steps_.add(name, value, weight_, options);
-    if (options.on_epoch) epoch_.add(name, value, weight_, options);
+    if (own_.contains(name) || name.starts_with("stepTimes/")) refuse(name);
+    add(name, value, options);
+  }
+  void log_own(std::string_view name, const torch::Tensor& value, const LogOptions& options) override {
+    if (own_.emplace(name).second && (steps_.has(name) || epoch_.has(name))) refuse(name);
+    add(name, value, options);
   }
 
   [[nodiscard]] MetricSums& steps() { return steps_; }
   [[nodiscard]] MetricSums& epoch() { return epoch_; }
 
  private:
+  void add(std::string_view name, const torch::Tensor& value, const LogOptions& options) {
+    if (options.on_step) steps_.add(name, value, weight_, options);
+    if (options.on_epoch) epoch_.add(name, value, weight_, options);
+  }
+  [[noreturn]] static void refuse(std::string_view name) {
+    throw std::invalid_argument{
+        fmt::format("log(\"{}\"): the trainer logs a metric of this name itself; choose another", name)};
+  }
+
   double weight_ = 1.0;
+  std::set<std::string, std::less<>> own_{"loss", "samplesPerSecond"};  // names that the trainer uses
   MetricSums steps_;
   MetricSums epoch_;
 };

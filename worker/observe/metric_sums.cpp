@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,20 @@ std::vector<Part> decode(const std::string& text) {
   return parts;
 }
 
+std::string_view name_of(Reduce reduce) {
+  switch (reduce) {
+    case Reduce::mean:
+      return "Reduce::mean";
+    case Reduce::sum:
+      return "Reduce::sum";
+    case Reduce::min:
+      return "Reduce::min";
+    case Reduce::max:
+      return "Reduce::max";
+  }
+  return "?";
+}
+
 double combine(Reduce reduce, double a, double b) {
   switch (reduce) {
     case Reduce::mean:
@@ -84,8 +99,13 @@ void MetricSums::add(std::string_view name, const torch::Tensor& value, double w
   const torch::NoGradGuard no_grad;
   const torch::Tensor scalar = value.detach().to(torch::kDouble).reshape({});
   const auto found = sums_.find(name);
-  const Reduce reduce = found == sums_.end() ? options.reduce : found->second.options.reduce;
-  torch::Tensor weighted = reduce == Reduce::mean ? scalar * weight : scalar.clone();
+  if (found != sums_.end() && found->second.options.reduce != options.reduce) {
+    throw std::invalid_argument{fmt::format(
+        "log(\"{}\"): the metric is logged as {} in one place and as {} in another: give each a name of its "
+        "own",
+        name, name_of(found->second.options.reduce), name_of(options.reduce))};
+  }
+  torch::Tensor weighted = options.reduce == Reduce::mean ? scalar * weight : scalar.clone();
   if (found == sums_.end()) {
     sums_.emplace(std::string{name}, Sum{.value = weighted, .weight = weight, .options = options});
     return;

@@ -18,8 +18,11 @@ using MetricValues = std::map<std::string, double>;
 /// This rank's metrics since the last reduce(). Sums stay on the values' device, so that add() never waits for it.
 class MetricSums {
  public:
-  /// `value` is a scalar; `weight` is the size of its batch, for means. A name keeps the options of its first value.
+  /// `value` is a scalar; `weight` is the size of its batch, for means. Throws std::invalid_argument for a name whose
+  /// values since the last reduce() have another reduction.
   void add(std::string_view name, const torch::Tensor& value, double weight, const LogOptions& options);
+
+  [[nodiscard]] bool has(std::string_view name) const { return sums_.contains(name); }
 
   /// Every metric over all ranks, by one message for all metrics; the ranks need not have the same metrics.
   /// Not-a-number stays in the result. Then clears the sums. Collective; errors of the communicator, and conflict when
@@ -37,7 +40,7 @@ class MetricSums {
   struct Sum {
     torch::Tensor value;  // double, scalar; on a device once any value was
     double weight = 0.0;
-    LogOptions options;
+    LogOptions options;  // of the first value
   };
 
   [[nodiscard]] std::string encode() const;

@@ -107,7 +107,8 @@ std::optional<Straggler> find_straggler(std::span<const RankTimes> ranks) {
   const nanoseconds median = lower_median(ranks, own_time);
   if (median <= nanoseconds{0}) return std::nullopt;
   const double ratio = static_cast<double>(own_time(slow->times).count()) / static_cast<double>(median.count());
-  if (ratio < straggler_factor) return std::nullopt;
+  const nanoseconds delay = own_time(slow->times) - median;
+  if (ratio < straggler_factor || delay < straggler_delay * slow->times.steps) return std::nullopt;
   return Straggler{
       .rank = slow - ranks.begin(), .node = slow->node, .part = slowest_part(ranks, slow->times), .ratio = ratio};
 }

@@ -103,10 +103,12 @@ struct Straggler {
 
 /// How many times the median a rank's own time has to be.
 inline constexpr double straggler_factor = 1.5;
+/// How much longer than the median its own time of a step has to be: less is noise of short steps.
+inline constexpr std::chrono::milliseconds straggler_delay{2};
 
 /// The rank with the most own time (all but communication, in which the fast ranks wait for the slow one), when that
-/// is at least `straggler_factor` times the median of all ranks (of an even number: the lower of the two in the
-/// middle).
+/// exceeds the median of all ranks (of an even number: the lower of the two in the middle) by `straggler_factor` and by
+/// `straggler_delay`.
 [[nodiscard]] std::optional<Straggler> find_straggler(std::span<const RankTimes> ranks);
 
 }  // namespace trainyard::observe

@@ -50,7 +50,8 @@ Result<void> compare_set(std::string_view name, std::size_t rank, const std::opt
   if (first == other) return {};
   return fail(ErrorKind::io,
               fmt::format("the {} set of rank {} is not that of rank 0: rank 0 has {}; rank {} has {}. Every rank must "
-                          "read the same files: compare the data's folder on the nodes of these two ranks",
+                          "read the same files: compare the data's folder on the nodes of these two ranks, or see that "
+                          "open_datasets() makes the same on all",
                           name, rank, text_of(first), rank, text_of(other)));
 }
 

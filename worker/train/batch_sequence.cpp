@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "worker/train/program_call.hpp"
+
 namespace trainyard::train {
 
 std::optional<data::BatchRequest> BatchSequence::next() {
@@ -37,6 +39,11 @@ std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const 
       [sequence = std::move(sequence)]() mutable { return sequence.next(); },
       [&dataset](const data::BatchRequest& request) { return dataset.gather_in_epoch(request.ids, request.epoch); },
       data::BatchLoaderOptions{.threads = loader_threads(training.data, dataset), .device = place.device});
+}
+
+Batch next_batch(data::BatchLoader& batches) {
+  const ProgramCall call{"the data set's gather()"};
+  return batches.next();
 }
 
 std::int64_t loader_threads(const api::DataSpec& spec, const Dataset& dataset) {

@@ -54,6 +54,10 @@ struct BatchPlace {
                                                               const api::TrainingSpec& training,
                                                               const BatchPlace& place);
 
+/// The next batch of `batches`, which there must be. What gathering it throws is an exception of the data set's
+/// gather().
+[[nodiscard]] Batch next_batch(data::BatchLoader& batches);
+
 /// How many threads read `dataset` ahead: as many as the job says, else as many as the data set asks for. At most one
 /// for a data set that asks for none, which only one thread at a time may call.
 [[nodiscard]] std::int64_t loader_threads(const api::DataSpec& spec, const Dataset& dataset);

@@ -24,6 +24,7 @@ Callbacks::Callbacks(Module& module) : module_{module}, callbacks_{module.config
           "of its own",
           name)};
     }
+    names_.push_back(name);
   }
 }
 
@@ -46,13 +47,13 @@ std::vector<checkpoint::Entry> Callbacks::entries() {
 void Callbacks::restore(bool is_ended) {
   is_ended_ = is_ended;
   was_ended_before_ = is_ended;
-  each(&Callback::after_restore);
+  each("after_restore()", &Callback::after_restore);
 }
 
 void Callbacks::step_end(const torch::Tensor& losses, std::int64_t count) {
   if (callbacks_.empty()) return;
   const torch::Tensor loss = count > 1 ? losses / count : losses;
-  each(&Callback::on_step_end, module_, loss);
+  each("on_step_end()", &Callback::on_step_end, module_, loss);
 }
 
 rank::RankEnd Callbacks::watch(const std::function<rank::RankEnd()>& train) {

@@ -2,10 +2,12 @@
 
 #include <torch/types.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "include/trainyard/callback.hpp"
@@ -13,6 +15,7 @@
 #include "worker/checkpoint/checkpointer.hpp"
 #include "worker/observe/metric_sums.hpp"
 #include "worker/rank/rank_link.hpp"
+#include "worker/train/program_call.hpp"
 
 namespace trainyard::train {
 
@@ -28,16 +31,18 @@ class Callbacks {
 
   /// The entries of a checkpoint. Throws InvalidJob for a tensor that is undefined or named twice.
   [[nodiscard]] std::vector<checkpoint::Entry> entries();
-  void before_save() { each(&Callback::before_save); }
+  void before_save() { each("before_save()", &Callback::before_save); }
   /// `is_ended`: the checkpoint's training was ended by a callback.
   void restore(bool is_ended);
 
-  void train_start() { each(&Callback::on_train_start, module_); }
+  void train_start() { each("on_train_start()", &Callback::on_train_start, module_); }
   /// `losses`: the sum of the losses of `count` batches.
   void step_end(const torch::Tensor& losses, std::int64_t count);
-  void epoch_end() { each(&Callback::on_epoch_end, module_); }
-  void validation_end(const observe::MetricValues& metrics) { each(&Callback::on_validation_end, module_, metrics); }
-  void train_end() { each(&Callback::on_train_end, module_); }
+  void epoch_end() { each("on_epoch_end()", &Callback::on_epoch_end, module_); }
+  void validation_end(const observe::MetricValues& metrics) {
+    each("on_validation_end()", &Callback::on_validation_end, module_, metrics);
+  }
+  void train_end() { each("on_train_end()", &Callback::on_train_end, module_); }
   /// Returns what `train` returns. An exception of it is told to all callbacks, and leaves this function.
   [[nodiscard]] rank::RankEnd watch(const std::function<rank::RankEnd()>& train);
 
@@ -51,12 +56,18 @@ class Callbacks {
 
  private:
   template <typename... Parameters, typename... Arguments>
-  void each(void (Callback::*function)(Parameters...), Arguments&... arguments) {
-    for (const auto& callback : callbacks_) (*callback.*function)(arguments...);
+  void each(std::string_view name, void (Callback::*function)(Parameters...), Arguments&... arguments) {
+    for (std::size_t place = 0; place < callbacks_.size(); ++place) {
+      const ProgramCall after{" after step ", module_.global_step()};
+      const ProgramCall of{" of the callback ", names_[place]};
+      const ProgramCall call{name};
+      (*callbacks_[place].*function)(arguments...);
+    }
   }
 
   Module& module_;
   std::vector<std::shared_ptr<Callback>> callbacks_;
+  std::vector<std::string> names_;  // of callbacks_
   bool is_ended_ = false;
   bool was_ended_before_ = false;  // by an earlier attempt
 };

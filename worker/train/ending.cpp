@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <thread>
 #include <utility>
 
@@ -118,11 +119,17 @@ rank::RankEnd ended_by(const NonFiniteStep& bad) {
           .culprit = {}};
 }
 
-rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation,
-                        const std::string& reason_to_stop) {
-  std::string message = fmt::format("trained {} steps", step);
-  if (!reason_to_stop.empty()) message += fmt::format(", {}", reason_to_stop);
-  for (const auto& [name, value] : validation) message += fmt::format(", {} {:.4g}", name, value);
+rank::RankEnd completed(const Completion& completion) {
+  std::string message = fmt::format("trained {} steps", completion.step);
+  if (!completion.reason_to_stop.empty()) message += fmt::format(", {}", completion.reason_to_stop);
+  for (const auto& [name, value] : completion.validation) message += fmt::format(", {} {:.4g}", name, value);
+  if (completion.loss) message += fmt::format(", training loss {:.4g}", *completion.loss);
+  if (completion.skipped_steps.value_or(0) > 0)
+    message += fmt::format("; {} of them changed nothing, since their loss was not finite", *completion.skipped_steps);
+  if (!completion.skipped_steps && completion.loss && !std::isfinite(*completion.loss))
+    message +=
+        "; the loss is not finite, and the weights may be useless: training.onNonFiniteLoss stop, rewind or skip would "
+        "have kept good ones";
   return {.exit_code = contract::exit_success, .reason = "Completed", .message = message, .culprit = {}};
 }
 
@@ -153,12 +160,13 @@ tl::unexpected<rank::RankEnd> lost(const rank::RankLink& link, Stage stage, cons
 
 namespace {
 
-rank::RankEnd end_of_error(const std::exception& error, const std::string& device) {
+rank::RankEnd end_of_error(const std::exception& error, const std::string& device, const std::string& call) {
   if (dynamic_cast<const InvalidJob*>(&error) != nullptr)
     return end_of(Stage::spec, {.kind = ErrorKind::invalid, .message = error.what(), .retry_after = {}});
   if (const auto* failed = dynamic_cast<const strategy::ExchangeFailed*>(&error))
     return end_of(Stage::step, failed->error());
   const std::string message = dist::message_of(error);
+  const std::string placed = call.empty() ? message : fmt::format("{}: {}", call, message);
   switch (dist::failed_part(error)) {
     case dist::FailedPart::device:
       return {.exit_code = contract::exit_device,
@@ -168,27 +176,27 @@ rank::RankEnd end_of_error(const std::exception& error, const std::string& devic
     case dist::FailedPart::device_memory:
       return {.exit_code = contract::exit_failure,
               .reason = "DeviceOutOfMemory",
-              .message = fmt::format("{} has too little memory for this program: {}", device, message),
+              .message = fmt::format("{} has too little memory for this program: {}", device, placed),
               .culprit = {}};
     case dist::FailedPart::communication:
       return {.exit_code = contract::exit_peer_lost, .reason = "PeerLost", .message = message, .culprit = {}};
     case dist::FailedPart::program:
       break;
   }
-  return {.exit_code = contract::exit_failure, .reason = "TrainingFailed", .message = message, .culprit = {}};
+  return {.exit_code = contract::exit_failure, .reason = "TrainingFailed", .message = placed, .culprit = {}};
 }
 
 }  // namespace
 
-rank::RankEnd end_of_exception(const std::exception_ptr& thrown, const std::string& device) {
+rank::RankEnd end_of_exception(const std::exception_ptr& thrown, const std::string& device, const std::string& call) {
   try {
     std::rethrow_exception(thrown);
   } catch (const std::exception& error) {
-    return end_of_error(error, device);
+    return end_of_error(error, device, call);
   } catch (...) {
     return {.exit_code = contract::exit_failure,
             .reason = "TrainingFailed",
-            .message = "the program threw something that is no std::exception",
+            .message = (call.empty() ? "the program" : call) + " threw something that is no std::exception",
             .culprit = {}};
   }
 }

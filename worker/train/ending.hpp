@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -44,10 +45,18 @@ struct Stop {
 /// The end of a rank that was asked to stop. Pure.
 [[nodiscard]] rank::RankEnd preempted(const Stop& stop);
 
-/// The end of a rank that has completed the training. `validation`: the metrics of the last validation.
-/// `reason_to_stop`: why the training ended before its last step; empty: it did not. Pure.
-[[nodiscard]] rank::RankEnd completed(std::int64_t step, const std::map<std::string, double>& validation,
-                                      const std::string& reason_to_stop = {});
+/// A training that has come to its end.
+struct Completion {
+  std::int64_t step = 0;
+  std::optional<double> loss{};                ///< Of the last log line; nothing when this attempt made no step.
+  std::map<std::string, double> validation{};  ///< The metrics of the last validation.
+  std::string reason_to_stop{};                ///< Why it ended before its last step; empty: it did not.
+  /// The steps of this attempt that changed nothing, because a loss was not finite; nothing where such steps train on.
+  std::optional<std::int64_t> skipped_steps{};
+};
+
+/// The end of a rank that has completed the training. Pure.
+[[nodiscard]] rank::RankEnd completed(const Completion& completion);
 
 /// A step in which the loss of some rank was not finite.
 struct NonFiniteStep {
@@ -71,8 +80,9 @@ struct NonFiniteStep {
 
 /// The end of a rank whose training threw `thrown`, of whatever type: exit_do_not_restart for an InvalidJob,
 /// exit_device where its GPU or driver has failed, exit_peer_lost where the connection to another rank was lost, and
-/// exit_failure otherwise. `device` names the rank's device and node in the message. The caller checks
-/// RankLink::group_failure first, which takes precedence.
-[[nodiscard]] rank::RankEnd end_of_exception(const std::exception_ptr& thrown, const std::string& device);
+/// exit_failure otherwise. `device` names the rank's device and node in the message, and `call` the call that threw, as
+/// failed_call() does. The caller checks RankLink::group_failure first, which takes precedence.
+[[nodiscard]] rank::RankEnd end_of_exception(const std::exception_ptr& thrown, const std::string& device,
+                                             const std::string& call = {});
 
 }  // namespace trainyard::train

@@ -10,6 +10,8 @@
 #include "common/try.hpp"
 #include "worker/data/batch_loader.hpp"
 #include "worker/observe/metric_sinks.hpp"
+#include "worker/train/batch_sequence.hpp"
+#include "worker/train/program_call.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -70,10 +72,12 @@ Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Data
       const bool has_samples = round * options.batch_size < mine.size(0);
       TRY(rounds.run_step([&] {
         if (!has_samples) return;
-        const Batch batch = batches.next();
+        const ProgramCall in_batch{" in batch ", round + 1};
+        const Batch batch = next_batch(batches);
         metrics.set_batch_size(batch.size());
         const Autocast autocast{options.format, options.device};
         const Batch own = converted(batch, options.format);
+        const ProgramCall call{options.function};
         options.step ? options.step(own, round) : module.validation_step(own, round);
       }));
       const auto goes_on = TRY(rounds.finish());

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
@@ -38,6 +39,7 @@ struct EvaluationOptions {
   NumberFormat format{};               ///< Of batches, and of the module's arithmetic.
   /// Called for each batch. Not set: the module's validation_step.
   std::function<void(const Batch& batch, std::int64_t batch_index)> step{};
+  std::string_view function = "validation_step()";  ///< What `step` calls, for messages.
 };
 
 /// The metrics that the module logs in `options.step` over all of `dataset`: each sample exactly once, divided among

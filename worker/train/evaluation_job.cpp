@@ -42,6 +42,17 @@ std::string_view done_word(api::Task task) {
   }
 }
 
+std::string_view step_function(api::Task task) {
+  switch (task) {
+    case api::Task::test:
+      return "test_step()";
+    case api::Task::predict:
+      return "predict_step()";
+    default:
+      return "validation_step()";
+  }
+}
+
 class EvaluationJob {
  public:
   explicit EvaluationJob(const EvaluationJobParts& parts)
@@ -115,7 +126,8 @@ class EvaluationJob {
                                     .device = parts_.device,
                                     .loader_threads = loader_threads(parts_.training.data, parts_.data),
                                     .format = number_format(parts_.training),
-                                    .step = [this](const Batch& batch, std::int64_t index) { step(batch, index); }};
+                                    .step = [this](const Batch& batch, std::int64_t index) { step(batch, index); },
+                                    .function = step_function(parts_.training.task)};
     return train::evaluate(parts_.module, parts_.data, options, *parts_.group.communicator,
                            {.begin = [this] { agreement_.begin({.is_stop_asked = parts_.link.is_stop_requested()}); },
                             .finish = [this] { return finish_round(); },
@@ -196,6 +208,7 @@ class EvaluationJob {
   [[nodiscard]] rank::RankEnd completed(const observe::MetricValues& values) {
     std::string message = fmt::format("{} {} samples", done_word(parts_.training.task), parts_.data.size());
     for (const auto& [name, value] : values) message += fmt::format(", {} {:.4g}", name, value);
+    if (files_) message += fmt::format("; {} lists the files", parts_.predictions->uri_of(predictions_index));
     for (const std::string_view name : {"val_accuracy", "test_accuracy"}) {
       if (const auto found = values.find(std::string{name}); found != values.end()) progress_.accuracy = found->second;
     }

@@ -9,6 +9,7 @@
 
 #include "worker/train/open_datasets.hpp"
 #include "worker/train/precision.hpp"
+#include "worker/train/program_call.hpp"
 #include "worker/train/script_model.hpp"
 
 namespace trainyard {
@@ -50,6 +51,7 @@ Result<std::shared_ptr<Module>> make_model(const Models& models, const api::Mode
   }
   try {
     const Options options{spec.options.dump()};
+    const ProgramCall call{"the constructor of the model ", spec.name};
     auto model = found->second(options);
     if (model == nullptr)
       return fail(ErrorKind::invalid, fmt::format("the program makes no model for the name '{}'", spec.name));

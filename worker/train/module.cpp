@@ -98,10 +98,11 @@ train::RankContext& Module::rank_context() const {
 }
 
 void Module::log(std::string_view name, const torch::Tensor& value, const LogOptions& options) {
-  if (!observe::is_name(name)) {
-    throw std::invalid_argument{fmt::format(
-        "log: a metric's name is one line of 1 to {} bytes that begins with no blank, and this one has {} bytes",
-        observe::name_bytes_max, name.size())};
+  if (const auto named = observe::check_name(name); !named)
+    throw std::invalid_argument{"log: " + named.error().message};
+  if (!value.defined() || value.numel() != 1) {
+    throw std::invalid_argument{
+        fmt::format("log(\"{}\"): a metric is a scalar, and this one is {}", name, observe::describe(value))};
   }
   if (metric_sink_ != nullptr) metric_sink_->log(name, value.detach(), options);
 }

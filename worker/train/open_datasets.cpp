@@ -12,8 +12,17 @@
 #include "worker/data/fetch.hpp"
 #include "worker/data/open_data.hpp"
 #include "worker/train/evaluation_job.hpp"
+#include "worker/train/program_call.hpp"
 
 namespace trainyard::train {
+namespace {
+
+std::optional<Datasets> call_open_datasets(Module& module, const DataSource& source) {
+  const ProgramCall call{"open_datasets()"};
+  return module.open_datasets(source);
+}
+
+}  // namespace
 
 Result<void> check_classes(const Module& module, const Datasets& datasets) {
   const std::int64_t known = module.classes();
@@ -66,7 +75,7 @@ Result<Datasets> open_datasets(Module& module, const Job& job, const std::string
                           .options = Options{data.options.dump(), "training.data.options"},
                           .rank = self.rank,
                           .world_size = self.world_size};
-  std::optional<Datasets> datasets = module.open_datasets(source);
+  std::optional<Datasets> datasets = call_open_datasets(module, source);
   const std::string reader = datasets ? "the model's open_datasets()" : "the format " + source.format;
   if (!datasets) datasets = TRY(data::open_data(source, data.format));
   source.options.check_all_asked(reader);

@@ -11,6 +11,7 @@
 #include "common/try.hpp"
 #include "worker/observe/metric_sinks.hpp"
 #include "worker/train/named_tensors.hpp"
+#include "worker/train/program_call.hpp"
 #include "worker/train/tensor_groups.hpp"
 
 namespace trainyard::train {
@@ -120,6 +121,7 @@ torch::Tensor OptimizationStep::run_turn(Turn& turn, const Batch& batch, std::in
 void OptimizationStep::run_backward(Turn& turn, const torch::Tensor& loss, BatchOfStep of_step) {
   const strategy::BackwardScope scope{*turn.of.gradients, of_step.is_last()};
   const torch::Tensor scaled = turn.scaler ? turn.scaler->scale(loss) : loss;
+  const ProgramCall call{"backward() of the loss"};
   if (turn.of.name.empty()) {
     scaled.backward();
   } else {
@@ -135,14 +137,19 @@ torch::Tensor OptimizationStep::forward(const Turn& turn, const Batch& batch, st
   const Autocast autocast{format_, parts_.device};
   const strategy::ForwardScope scope{*turn.of.gradients};
   parts_.module.set_optimizer_turn(turn.of.name);
-  StepOutput output = parts_.replicas != nullptr
-                          ? parts_.replicas->training_step(batch, batch_index,
-                                                           {.name = turn.of.name, .is_first = &turn == &turns_.front()})
-                          : parts_.module.training_step(batch, batch_index);
+  StepOutput output = training_step(turn, batch, batch_index);
+  const ProgramCall call{"training_step_end()"};
   torch::Tensor loss = parts_.module.training_step_end(std::move(output));
   parts_.module.set_optimizer_turn({});
   check_loss(loss);
   return loss;
+}
+
+StepOutput OptimizationStep::training_step(const Turn& turn, const Batch& batch, std::int64_t batch_index) {
+  const ProgramCall call{"training_step()"};
+  if (parts_.replicas == nullptr) return parts_.module.training_step(batch, batch_index);
+  return parts_.replicas->training_step(batch, batch_index,
+                                        {.name = turn.of.name, .is_first = &turn == &turns_.front()});
 }
 
 Result<void> OptimizationStep::finish_gradients() {
@@ -185,7 +192,10 @@ Result<void> OptimizationStep::update(Turn& turn) {
   if (parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::skip) {
     is_bad_loss = found_bad_up_to(turn);
     // The turns that follow may still need the buffers as this turn has left them.
-    if (&turn == &turns_.back()) take_back_buffers(is_bad_loss);
+    if (&turn == &turns_.back()) {
+      take_back_buffers(is_bad_loss);
+      skipped_ = skipped_.defined() ? skipped_ + is_bad_loss : is_bad_loss;
+    }
   }
   torch::Tensor found_inf = is_bad_loss;
   const std::vector<torch::Tensor> gradients = gradients_of(turn.updated);
@@ -199,16 +209,26 @@ Result<void> OptimizationStep::update(Turn& turn) {
     clip_gradients(*clip, norm, gradients);
     log(turn, "grad_norm", norm, {});
   }
-  if (found_inf.defined()) {
-    turn.of.optimizer->step_unless(found_inf);
-  } else {
-    turn.of.optimizer->step();
-  }
+  step_optimizer(turn, found_inf);
   if (turn.scaler) turn.scaler->update(is_bad_loss);
   parts_.timer.end(observe::StepPart::optimizer);
   TRY(turn.of.gradients->after_update());
   parts_.timer.end(observe::StepPart::communication);
   return {};
+}
+
+void OptimizationStep::step_optimizer(const Turn& turn, const torch::Tensor& found_inf) {
+  const ProgramCall call{"the optimizer's step()"};
+  if (found_inf.defined()) {
+    turn.of.optimizer->step_unless(found_inf);
+  } else {
+    turn.of.optimizer->step();
+  }
+}
+
+std::optional<std::int64_t> OptimizationStep::skipped_steps() const {
+  if (parts_.training.on_non_finite_loss != api::OnNonFiniteLoss::skip) return std::nullopt;
+  return skipped_.defined() ? skipped_.to(torch::kLong).item<std::int64_t>() : 0;
 }
 
 torch::Tensor OptimizationStep::found_bad_up_to(const Turn& turn) {
@@ -220,7 +240,7 @@ torch::Tensor OptimizationStep::found_bad_up_to(const Turn& turn) {
 void OptimizationStep::log(const Turn& turn, const std::string& name, const torch::Tensor& value,
                            const LogOptions& options) {
   if (observe::MetricSink* sink = parts_.module.metric_sink())
-    sink->log(name_in_turn(turn.of.name, "_", name), value.detach(), options);
+    sink->log_own(name_in_turn(turn.of.name, "_", name), value.detach(), options);
 }
 
 std::vector<checkpoint::Entry> OptimizationStep::entries() const {

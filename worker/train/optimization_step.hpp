@@ -85,6 +85,9 @@ class OptimizationStep {
   /// it, and no buffer of the module. Errors: those of GradientSync::after_update().
   [[nodiscard]] Result<void> update();
 
+  /// How many steps onNonFiniteLoss skip has left out; nothing for another policy. Waits for the device.
+  [[nodiscard]] std::optional<std::int64_t> skipped_steps() const;
+
   /// The entries of a checkpoint beside the module's and the optimizer's state.
   [[nodiscard]] std::vector<checkpoint::Entry> entries() const;
 
@@ -102,8 +105,11 @@ class OptimizationStep {
   [[nodiscard]] torch::Tensor run_turn(Turn& turn, const Batch& batch, std::int64_t batch_index, BatchOfStep of_step);
   void run_backward(Turn& turn, const torch::Tensor& loss, BatchOfStep of_step);
   [[nodiscard]] torch::Tensor forward(const Turn& turn, const Batch& batch, std::int64_t batch_index);
+  [[nodiscard]] StepOutput training_step(const Turn& turn, const Batch& batch, std::int64_t batch_index);
   [[nodiscard]] Result<void> finish_gradients(Turn& turn);
   [[nodiscard]] Result<void> update(Turn& turn);
+  /// Leaves the step out when `found_inf`, if it is defined, is not 0.
+  static void step_optimizer(const Turn& turn, const torch::Tensor& found_inf);
   /// With onNonFiniteLoss skip: 1 when the loss of any rank in this step's turns up to `turn` is not finite.
   [[nodiscard]] torch::Tensor found_bad_up_to(const Turn& turn);
   void log(const Turn& turn, const std::string& name, const torch::Tensor& value, const LogOptions& options);
@@ -115,6 +121,7 @@ class OptimizationStep {
   std::vector<Turn> turns_;
   std::vector<std::pair<torch::Tensor, torch::Tensor>> buffers_;  // with skip: each with its values before the step
   torch::Tensor found_bad_;  // with skip: of the turn before, if there was one in this step
+  torch::Tensor skipped_;    // with skip, from the first step on: how many steps were left out, on the device
 };
 
 }  // namespace trainyard::train

@@ -17,6 +17,7 @@
 #include "worker/strategy/q_adam.hpp"
 #include "worker/train/foreach_optimizer.hpp"
 #include "worker/train/named_tensors.hpp"
+#include "worker/train/program_call.hpp"
 #include "worker/train/tensor_groups.hpp"
 
 namespace trainyard {
@@ -274,6 +275,7 @@ OptimizerSpec public_spec(const api::OptimizerSpec& spec) {
 }
 
 std::unique_ptr<Optimizer> open_optimizer(Module& module, const api::OptimizerSpec& spec) {
+  const ProgramCall call{"configure_optimizers()"};
   auto optimizer = module.configure_optimizers(public_spec(spec));
   if (optimizer == nullptr) throw InvalidJob{"the model's configure_optimizers() returned no optimizer"};
   return optimizer;

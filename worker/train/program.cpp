@@ -1,12 +1,15 @@
 #include "include/trainyard/program.hpp"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/contract.hpp"
@@ -18,6 +21,7 @@ namespace trainyard {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace std::string_view_literals;
 
 bool is_rank(const rank::Environment& environment) {
   const auto group = rank::parse_group_environment(environment);
@@ -53,10 +57,32 @@ int become_launcher(int argc, char** argv) {
   return contract::exit_do_not_restart;
 }
 
+void print_usage(const Models& models, std::string_view program) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, factory] : models.factories()) names.push_back(name);
+  fmt::print(
+      "usage: trainyard run JOB.yaml --worker {}\n\n"
+      "A training program of Trainyard with the models {}. trainyard run starts its ranks on this machine, and the\n"
+      "operator in a cluster, where JOB.yaml names its image. Started by hand, it takes the options of "
+      "trainyard-worker.\n",
+      program, fmt::join(names, ", "));
+}
+
 }  // namespace
 
 int run_program(const Models& models, int argc, char** argv) {
-  if (is_rank(rank::process_environment())) run_rank(models);
+  if (argc == 2 && (argv[1] == "--help"sv || argv[1] == "-h"sv)) {
+    print_usage(models, argv[0]);
+    return contract::exit_success;
+  }
+  const rank::Environment environment = rank::process_environment();
+  if (is_rank(environment)) run_rank(models);
+  if (argc == 1 && !environment(contract::env_spec)) {
+    logging::error(
+        "there is no job to train: start this program by trainyard run, or give the job in the environment",
+        {{"command", fmt::format("trainyard run JOB.yaml --worker {}", argv[0])}, {"variable", contract::env_spec}});
+    return contract::exit_do_not_restart;
+  }
   return become_launcher(argc, argv);
 }
 

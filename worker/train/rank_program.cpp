@@ -45,6 +45,7 @@
 #include "worker/train/open_datasets.hpp"
 #include "worker/train/optimizer_turns.hpp"
 #include "worker/train/precision.hpp"
+#include "worker/train/program_call.hpp"
 #include "worker/train/rank_device.hpp"
 #include "worker/train/script_model.hpp"
 #include "worker/train/snapshot_taker.hpp"
@@ -130,11 +131,6 @@ OrEnd<std::optional<SampleRecord>> open_record(const Job& job, const rank::Group
   auto record = SampleRecord::open(*job.sample_record_file, group.attempt, *group.rank);
   if (!record) return end_rank(Stage::data, record.error());
   return std::move(*record);
-}
-
-/// The ranks' random generators differ while training (dropout). They are equal while the model is made.
-void seed_for_training(std::int64_t seed, std::int64_t rank) {
-  torch::manual_seed(static_cast<std::uint64_t>(seed + 1 + rank));
 }
 
 void log_end(const RankEnd& ended) {
@@ -465,7 +461,8 @@ void run_rank(const Models& models) {
     ended = outcome ? *outcome : outcome.error();
   } catch (...) {
     // An exception after the loss of a peer often looks like a failure of this rank.
-    ended = link->group_failure().value_or(train::end_of_exception(std::current_exception(), run.device_name));
+    ended = link->group_failure().value_or(
+        train::end_of_exception(std::current_exception(), run.device_name, train::failed_call()));
   }
   const Instant deadline = std::chrono::steady_clock::now() + train::writing_patience(ended.exit_code);
   train::finish_log_files(run, deadline);

@@ -16,7 +16,6 @@
 #include "common/try.hpp"
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/train/initial_weights.hpp"
-#include "worker/train/log_fields.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/watched_metric.hpp"
 
@@ -119,7 +118,11 @@ rank::RankEnd Trainer::train() {
   if (auto finished = finish(); !finished) return finished.error();
   const auto by_callback = callbacks_.reason_to_stop();
   const auto stopped = by_callback ? by_callback : validation_.reason_to_stop();
-  return completed(position_.step, validation_.values(), schedule_.is_finished(position_) ? "" : stopped.value_or(""));
+  return completed({.step = position_.step,
+                    .loss = progress_.loss,
+                    .validation = validation_.values(),
+                    .reason_to_stop = schedule_.is_finished(position_) ? "" : stopped.value_or(""),
+                    .skipped_steps = step_.skipped_steps()});
 }
 
 OrEnd<void> Trainer::begin() {
@@ -235,7 +238,7 @@ OrEnd<StepFlags> Trainer::take_step() {
                                     .turn = bad->turn,
                                     .is_rewound = parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::rewind}));
   }
-  if (auto updated = step_.update(); !updated) return lost(Stage::step, updated.error());
+  if (auto updated = update(); !updated) return lost(Stage::step, updated.error());
   if (ema_) ema_->update();
 
   const Position before = std::exchange(position_, schedule_.next(position_));
@@ -253,17 +256,18 @@ OrEnd<StepFlags> Trainer::take_step() {
 }
 
 Result<torch::Tensor> Trainer::train_on_batches() {
+  const ProgramCall of_step{" in step ", position_.step + 1};
   const std::int64_t count = schedule_.batches(position_);
   torch::Tensor losses;
   step_ids_.clear();
   for (std::int64_t index = 0; index < count; ++index) {
-    const Batch batch = batches_->next();
+    const Batch batch = next_batch(*batches_);
     log_.timer().end(observe::StepPart::data);
     if (parts_.sample_record) step_ids_.push_back(batch.ids);
     log_.metrics().set_batch_size(batch.size());
     const torch::Tensor loss =
         TRY(step_.run(batch, schedule_.batch_index(position_) + index, {.index = index, .count = count}));
-    log_.metrics().log("loss", loss, {.on_epoch = true});
+    log_.metrics().log_own("loss", loss, {.on_epoch = true});
     const torch::Tensor part = loss.to(at::toOpMathType(loss.scalar_type()));
     losses = index == 0 ? part : losses + part;
     if (index + 1 == count) break;
@@ -331,12 +335,7 @@ OrEnd<void> Trainer::finish() {
   report("Saving");  // A callback may store things for as long as it likes.
   callbacks_.train_end();
   report("Done");
-  if (is_rank0()) {
-    logging::info("training complete", {{"step", position_.step},
-                                        {"metrics", to_field(validation_.values())},
-                                        {"exchangedBytes", exchanged_bytes(parts_.turns)},
-                                        {"parametersChecksum", fmt::format("{:016x}", checksum)}});
-  }
+  if (is_rank0()) log_complete(position_.step, validation_.values(), exchanged_bytes(parts_.turns), checksum);
   return {};
 }
 
@@ -345,7 +344,7 @@ OrEnd<void> Trainer::log_steps() {
   TRY(settle());
   log_.timer().end(observe::StepPart::communication);
   if (log_.is_first_line() && parts_.after_first_step) parts_.after_first_step();
-  if (changes_lr(parts_.training)) log_.metrics().log("lr", torch::scalar_tensor(lr_, torch::kDouble), {});
+  if (changes_lr(parts_.training)) log_.metrics().log_own("lr", torch::scalar_tensor(lr_, torch::kDouble), {});
   update_progress();
   if (auto shown = log_.show_steps(progress_, position_, schedule_.samples_left(position_)); !shown)
     return lost(Stage::step, shown.error());
@@ -368,7 +367,7 @@ OrEnd<bool> Trainer::validate() {
   pause();
   TRY(hold_parameters());
   report("Validating");
-  const auto is_done = validation_.run(evaluation_rounds());
+  const auto is_done = run_validation();
   if (!is_done) return lost(Stage::step, is_done.error());
   if (!*is_done) {
     if (is_rank0()) logging::info("validation left: asked to stop", {{"step", position_.step}});

@@ -31,6 +31,7 @@
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimization_step.hpp"
 #include "worker/train/optimizer_turns.hpp"
+#include "worker/train/program_call.hpp"
 #include "worker/train/rank_context.hpp"
 #include "worker/train/resume.hpp"
 #include "worker/train/sample_record.hpp"
@@ -99,6 +100,10 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] OrEnd<void> load_weights(bool has_resumed);
   [[nodiscard]] OrEnd<StepFlags> take_step();
   [[nodiscard]] Result<torch::Tensor> train_on_batches();
+  [[nodiscard]] Result<void> update() {
+    const ProgramCall of_step{" in step ", position_.step + 1};
+    return step_.update();
+  }
   [[nodiscard]] OrEnd<void> after_step(const StepFlags& flags);
   [[nodiscard]] OrEnd<void> finish();
   /// The parameters' checksum, which must be that of all ranks.
@@ -116,6 +121,10 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] OrEnd<void> log_steps();
   [[nodiscard]] OrEnd<void> log_epoch();
   [[nodiscard]] OrEnd<bool> validate();
+  [[nodiscard]] Result<bool> run_validation() {
+    const ProgramCall of_validation{" of the validation after step ", position_.step};
+    return validation_.run(evaluation_rounds());
+  }
   [[nodiscard]] EvaluationRounds evaluation_rounds();
   [[nodiscard]] OrEnd<void> catch_up_on_validation();
   void set_lr();

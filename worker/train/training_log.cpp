@@ -1,6 +1,7 @@
 #include "worker/train/training_log.hpp"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <optional>
@@ -111,6 +112,14 @@ void log_beginning(const api::TrainingSpec& training, const Dataset& samples, co
         "the data set is read by fewer threads than training.data.loaderThreads: only one may call it at once",
         {{"loaderThreads", *asked}, {"threads", threads}});
   }
+}
+
+void log_complete(std::int64_t step, const observe::MetricValues& metrics, std::uint64_t exchanged_bytes,
+                  std::uint64_t parameters_checksum) {
+  logging::info("training complete", {{"step", step},
+                                      {"metrics", to_field(metrics)},
+                                      {"exchangedBytes", exchanged_bytes},
+                                      {"parametersChecksum", fmt::format("{:016x}", parameters_checksum)}});
 }
 
 }  // namespace trainyard::train

@@ -34,6 +34,10 @@ std::optional<BestValue> best_in(const nlohmann::json& object) {
 
 }  // namespace
 
+void seed_for_training(std::int64_t seed, std::int64_t rank) {
+  torch::manual_seed(static_cast<std::uint64_t>(seed + 1 + rank));
+}
+
 RandomState::RandomState(torch::Device device) {
   generators_.push_back(at::globalContext().defaultGenerator(torch::kCPU));
   if (device.is_cuda()) generators_.push_back(at::globalContext().defaultGenerator(device));

@@ -17,6 +17,10 @@
 
 namespace trainyard::train {
 
+/// Seeds this rank's generators for the training, in which ranks draw different numbers, as for dropout. While the
+/// model is made they have `seed` on all ranks.
+void seed_for_training(std::int64_t seed, std::int64_t rank);
+
 /// The random generators of this rank, as bytes that a checkpoint holds.
 class RandomState {
  public:

@@ -1,8 +1,10 @@
 #include "worker/dist/wait_or_fail.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "tests/worker/fakes/fake_rank_link.hpp"
@@ -11,6 +13,7 @@ namespace trainyard::dist {
 namespace {
 
 using fakes::FakeRankLink;
+using testing::HasSubstr;
 using namespace std::chrono_literals;
 
 /// A collective on CPU tensors that ends when the test says so.
@@ -58,10 +61,31 @@ TEST(WaitOrFail, EndsWithTheGroup) {
 TEST(WaitOrFail, EndsAtItsDeadlineThoughNobodyReportedAFailure) {
   const auto work = c10::make_intrusive<HandWork>();
   FakeRankLink link;
-  const auto done = wait_or_fail(work, link, 30ms, "the sum");
+  testing::internal::CaptureStderr();
+  const auto done = wait_or_fail(work, link, 100ms, "the sum");
+  const std::string log = testing::internal::GetCapturedStderr();
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().kind, ErrorKind::timeout);
-  EXPECT_EQ(done.error().message, "the sum was not done after 0 s: a rank did not take part");
+  EXPECT_EQ(done.error().message,
+            "the sum was not done after 0 s: a rank did not take part; the logs of the ranks say what each waited for, "
+            "which must be the same on all");
+  EXPECT_THAT(log, HasSubstr("this rank waits for another"));
+  EXPECT_THAT(log, HasSubstr("the sum"));
+  EXPECT_EQ(log.find("this rank waits"), log.rfind("this rank waits")) << "logged once";
+}
+
+TEST(WaitOrFail, SendsNoBeatWhileThisRanksOwnWorkIsNotDone) {
+  const auto work = c10::make_intrusive<HandWork>();
+  FakeRankLink link;
+  testing::internal::CaptureStderr();
+  const auto done = wait_or_fail(work, link, 100ms, "the sum", [] { return false; });
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "the sum was not done after 0 s: this rank's own device is not done");
+  EXPECT_EQ(link.beats(), 0) << "they would hide which rank hangs";
+  EXPECT_EQ(log, "") << "it waits for nobody";
+  (void)wait_or_fail(work, link, 100ms, "the sum", [] { return true; });
+  EXPECT_GT(link.beats(), 0);
 }
 
 }  // namespace

@@ -158,6 +158,9 @@ TEST_F(DeepLiifTest, RefusesWrongOptionsAndBatches) {
               HasSubstr("sides are multiples of 64 and at least 48, but the data gives float [1, 3, 32, 32]"));
   EXPECT_THAT(refusal(R"({"modalitiesNo": 2, "ngf": 1, "ndf": 1, "netGs": "unet_32"})", batch),
               HasSubstr("sides are multiples of 32 and at least 48"));
+  const char* without_segmentation =
+      R"({"modalitiesNo": 3, "segGen": false, "netG": "resnet_1blocks", "ngf": 1, "ndf": 1, "nLayersD": 2})";
+  EXPECT_EQ(refusal(without_segmentation, batch), "none") << "netGs, which is unet_512, is not used";
 }
 
 TEST_F(DeepLiifTest, TrainsOnTwoRanksAndResumesToTheBit) {

@@ -1,14 +1,18 @@
 #include "worker/observe/metric_sums.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "tests/worker/fakes/rank_threads.hpp"
+#include "worker/observe/metric_sinks.hpp"
 
 namespace trainyard::observe {
 namespace {
@@ -71,15 +75,46 @@ TEST(MetricSums, BeginAfreshAfterEachReduction) {
   EXPECT_EQ(*sums.reduce(alone), MetricValues{});
 }
 
-TEST(MetricSums, KeepTheFirstReductionOfANameThatIsLoggedInTwoWays) {
-  fakes::run_ranks(1, [](fakes::RankThread& rank) {
-    MetricSums sums;
-    sums.add("loss", scalar(2.0), 10.0, {.reduce = Reduce::max});
-    sums.add("loss", scalar(3.0), 10.0, {});
-    const auto values = sums.reduce(*rank.communicator);
-    ASSERT_TRUE(values.has_value());
-    EXPECT_EQ(values->at("loss"), 3.0);
-  });
+/// The message of the std::invalid_argument that `act` throws.
+std::string refusal_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+TEST(MetricSums, RefuseANameThatIsLoggedInTwoWays) {
+  checkpoint::SingleCommunicator alone;
+  MetricSums sums;
+  sums.add("score", scalar(2.0), 10.0, {.reduce = Reduce::max});
+  EXPECT_EQ(
+      refusal_of([&] { sums.add("score", scalar(3.0), 10.0, {}); }),
+      "log(\"score\"): the metric is logged as Reduce::max in one place and as Reduce::mean in another: give each a "
+      "name of its own");
+  EXPECT_EQ(*sums.reduce(alone), (MetricValues{{"score", 2.0}}));
+}
+
+TEST(TrainingMetrics, RefuseTheTrainersNamesWhoeverLogsFirst) {
+  const std::string why = ": the trainer logs a metric of this name itself; choose another";
+  TrainingMetrics metrics;
+  for (const char* name : {"loss", "samplesPerSecond", "stepTimes/forward"})
+    EXPECT_EQ(refusal_of([&] { metrics.log(name, scalar(1.0), {}); }), fmt::format("log(\"{}\")", name) + why);
+  metrics.log_own("loss", scalar(1.0), {});
+  metrics.log_own("lr", scalar(1.0), {});
+  EXPECT_EQ(refusal_of([&] { metrics.log("lr", scalar(1.0), {}); }), "log(\"lr\")" + why);
+  metrics.log("g_loss", scalar(1.0), {.on_step = false, .on_epoch = true});
+  EXPECT_EQ(refusal_of([&] { metrics.log_own("g_loss", scalar(1.0), {}); }), "log(\"g_loss\")" + why);
+  metrics.log("grad_norm", scalar(1.0), {});
+  EXPECT_EQ(refusal_of([&] { metrics.log_own("grad_norm", scalar(1.0), {}); }), "log(\"grad_norm\")" + why);
+}
+
+TEST(ValidationMetrics, TakeTheTrainersNames) {
+  checkpoint::SingleCommunicator alone;
+  ValidationMetrics metrics;
+  metrics.log("loss", scalar(4.0), {});
+  EXPECT_EQ(*metrics.sums().reduce(alone), (MetricValues{{"loss", 4.0}}));
 }
 
 TEST(MetricSums, KeepWhatIsNotANumber) {

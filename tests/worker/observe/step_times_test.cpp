@@ -57,6 +57,12 @@ TEST(StepMilliseconds, AreTheMeanOverAllRanks) {
   EXPECT_TRUE(step_milliseconds(StepTimes{}).empty());
 }
 
+RankTimes in_ten_steps(std::array<int, 6> milliseconds) {
+  RankTimes rank = a_rank(milliseconds);
+  rank.times.steps = 10;
+  return rank;
+}
+
 TEST(FindStraggler, NamesTheRankThatMakesTheOthersWait) {
   const RankTimes usual = a_rank({1, 4, 5, 0, 0, 0});
   struct Row {
@@ -71,6 +77,11 @@ TEST(FindStraggler, NamesTheRankThatMakesTheOthersWait) {
       {"no time has passed", {a_rank({0, 0, 0, 0, 0, 0}), a_rank({0, 0, 0, 0, 0, 0})}, std::nullopt},
       {"below the factor", {usual, usual, a_rank({1, 4, 9, 0, 0, 0})}, std::nullopt},
       {"at the factor", {usual, usual, a_rank({1, 4, 10, 0, 0, 0}, "m")}, Straggler{2, "m", StepPart::backward, 1.5}},
+      {"a millisecond is noise", {a_rank({1, 0, 0, 0, 0, 0}), a_rank({2, 0, 0, 0, 0, 0})}, std::nullopt},
+      {"at the delay",
+       {a_rank({2, 0, 0, 0, 0, 0}), a_rank({4, 0, 0, 0, 0, 0}, "m")},
+       Straggler{1, "m", StepPart::data, 2.0}},
+      {"noise in each of ten steps", {in_ten_steps({10, 0, 0, 0, 0, 0}), in_ten_steps({20, 0, 0, 0, 0, 0})}, {}},
       {"the slower of two", {a_rank({21, 4, 5, 0, 0, 0}, "m"), usual}, Straggler{0, "m", StepPart::data, 3.0}},
       {"who waits for the others is not slow", {usual, usual, a_rank({1, 4, 5, 500, 0, 0})}, std::nullopt},
       {"the part beyond the median, not the longest part",

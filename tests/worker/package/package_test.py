@@ -70,6 +70,13 @@ class Package(unittest.TestCase):
         self.assertEqual(trained.returncode, 0, trained.stdout)
         self.assertIn("trained 300 steps", trained.stdout)
 
+        program = self.folder / "build/point_net"
+        asked = run(program, "--help")
+        self.assertEqual((asked.returncode, asked.stdout.splitlines()[0]), (0, f"usage: trainyard run JOB.yaml --worker {program}"))
+        alone = run(program)
+        self.assertEqual((alone.returncode, len(alone.stdout.splitlines())), (93, 1), alone.stdout)
+        self.assertIn(f"trainyard run JOB.yaml --worker {program}", alone.stdout)
+
         refused = self.train(job.replace("point-net", "point-net-2").replace("bias: true", "bais: true"), "point_net")
         self.assertNotEqual(refused.returncode, 0, refused.stdout)
         self.assertIn("training.model.options.bais: the model has no such option; did you mean bias?", refused.stdout)

@@ -27,7 +27,8 @@ TEST(CompareData, NamesTheFirstRankThatDiffersAndBothSets) {
     std::string message;
   };
   const std::string advice =
-      ". Every rank must read the same files: compare the data's folder on the nodes of these two ranks";
+      ". Every rank must read the same files: compare the data's folder on the nodes of these two ranks, "
+      "or see that open_datasets() makes the same on all";
   const RankData usual{.train = summary(9, 3, "a"), .validation = summary(4, 3, "b")};
   const std::vector<Case> cases{
       {"one rank", {usual}, ""},

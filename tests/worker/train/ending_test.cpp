@@ -144,12 +144,25 @@ TEST(Preempted, SaysWhereTheStateIs) {
 }
 
 TEST(Completed, ReportsTheLastValidation) {
-  const rank::RankEnd ended = completed(900, {{"val_accuracy", 0.89123}, {"val_loss", 0.3}});
+  const rank::RankEnd ended = completed({.step = 900, .validation = {{"val_accuracy", 0.89123}, {"val_loss", 0.3}}});
   EXPECT_EQ(ended.exit_code, contract::exit_success);
   EXPECT_EQ(ended.reason, "Completed");
   EXPECT_EQ(ended.message, "trained 900 steps, val_accuracy 0.8912, val_loss 0.3");
-  EXPECT_EQ(completed(7, {{"val_loss", 0.3}}, "stopped early: no better").message,
-            "trained 7 steps, stopped early: no better, val_loss 0.3");
+  EXPECT_EQ(
+      completed(
+          {.step = 7, .loss = 0.5, .validation = {{"val_loss", 0.3}}, .reason_to_stop = "stopped early: no better"})
+          .message,
+      "trained 7 steps, stopped early: no better, val_loss 0.3, training loss 0.5");
+}
+
+TEST(Completed, SaysWhenTheWeightsMayBeUseless) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(completed({.step = 7, .loss = nan}).message,
+            "trained 7 steps, training loss nan; the loss is not finite, and the weights may be useless: "
+            "training.onNonFiniteLoss stop, rewind or skip would have kept good ones");
+  EXPECT_EQ(completed({.step = 7, .loss = nan, .skipped_steps = 2}).message,
+            "trained 7 steps, training loss nan; 2 of them changed nothing, since their loss was not finite");
+  EXPECT_EQ(completed({.step = 7, .loss = 0.5, .skipped_steps = 0}).message, "trained 7 steps, training loss 0.5");
 }
 
 TEST(EndedBy, ALossThatIsNotFiniteFailsTheJobOrRestartsTheGroup) {

@@ -191,7 +191,8 @@ TEST_F(EvaluationJobTest, TestsEachSampleOnceWithTheWeightsOfTheJob) {
 TEST_F(EvaluationJobTest, StoresAPredictionForEachSampleAndThenTheIndex) {
   training.task = api::Task::predict;
   for (int repeat = 0; repeat < 2; ++repeat) {
-    EXPECT_THAT(run(), Each(Field(&rank::RankEnd::message, "predicted 11 samples")));
+    EXPECT_THAT(run(), Each(Field(&rank::RankEnd::message,
+                                  "predicted 11 samples; memory://predictions/index.json lists the files")));
     const auto products = predictions();
     ASSERT_EQ(products.size(), 11U);
     for (const auto& [id, product] : products) EXPECT_EQ(product, static_cast<float>(id) * 6);

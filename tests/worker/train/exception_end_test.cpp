@@ -45,5 +45,20 @@ TEST(EndOfException, ChargesToTheNodeOnlyWhatItsDeviceDid) {
             an_end(contract::exit_failure, "TrainingFailed", "mat1 and mat2 shapes cannot be multiplied"));
 }
 
+TEST(EndOfException, NamesTheCallOfTheProgramThatThrew) {
+  const auto message = [](const auto& error) {
+    return end_of_exception(std::make_exception_ptr(error), "cuda:0 of node n1", "training_step() in step 7").message;
+  };
+  const c10::SourceLocation place{"f", "f.cpp", 1};
+  EXPECT_EQ(message(std::runtime_error{"a bug"}), "training_step() in step 7: a bug");
+  EXPECT_EQ(message(7), "training_step() in step 7 threw something that is no std::exception");
+  EXPECT_EQ(message(c10::OutOfMemoryError(place, "CUDA out of memory.")),
+            "cuda:0 of node n1 has too little memory for this program: training_step() in step 7: CUDA out of memory.");
+  EXPECT_EQ(message(c10::AcceleratorError(place, 214, "CUDA error: uncorrectable ECC error encountered")),
+            "cuda:0 of node n1 failed: CUDA error: uncorrectable ECC error encountered")
+      << "a device may report an earlier call's failure";
+  EXPECT_EQ(message(InvalidJob{"label 12 is not one of 10 classes"}), "label 12 is not one of 10 classes");
+}
+
 }  // namespace
 }  // namespace trainyard::train

@@ -32,6 +32,29 @@ TEST(Module, RefusesMetricsWhoseNameIsNoLine) {
   }
   EXPECT_THROW(module.log_as(std::string(201, 'x')), std::invalid_argument);
   module.log_as("loss/of a long name, " + std::string(150, 'x'));
+  try {
+    module.log_as("my metric/\xC3\xA4\n");
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(),
+                 "log: a name is one line of 1 to 200 bytes without control characters that begins with no blank, and "
+                 "not \"my metric/\xC3\xA4\\n\" of 13 bytes");
+  }
+}
+
+TEST(Module, RefusesMetricsThatAreNoScalars) {
+  LoggingModule module;
+  module.log("one", torch::ones({1, 1}));
+  for (const auto& [value, what] :
+       {std::pair{torch::ones({2, 3}), "Float [2, 3]"}, std::pair{torch::ones({0}), "Float [0]"},
+        std::pair{torch::Tensor{}, "no tensor"}}) {
+    try {
+      module.log("vector", value);
+      FAIL() << what;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_EQ(error.what(), std::string{"log(\"vector\"): a metric is a scalar, and this one is "} + what);
+    }
+  }
 }
 
 TEST(Module, ShowsImagesWithoutTheGraphThatMadeThem) {

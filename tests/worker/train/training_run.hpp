@@ -22,6 +22,7 @@
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimizer_turns.hpp"
+#include "worker/train/program_call.hpp"
 #include "worker/train/trainer.hpp"
 
 namespace trainyard::train {
@@ -34,6 +35,7 @@ class TrainingRun {
     std::shared_ptr<Module> other_module;  ///< Set: it is trained instead of `module`.
     std::unique_ptr<fakes::FakeRankLink> link = std::make_unique<fakes::FakeRankLink>();
     rank::RankEnd end;
+    std::string failed_call;                ///< Where it threw, if it did.
     std::uint64_t checksum = 0;             ///< Checksum of parameters and buffers at the end.
     std::vector<torch::Tensor> parameters;  ///< Copies of the parameters at the end.
   };
@@ -152,6 +154,7 @@ class TrainingRun {
       rank.end = trainer.run();
     } catch (const std::exception& error) {
       rank.end = {.exit_code = 1, .reason = "Threw", .message = error.what(), .culprit = {}};
+      rank.failed_call = failed_call();
     }
     if (on_end) on_end();
     // A strategy whose ranks have parts takes the parameters' memory with it.

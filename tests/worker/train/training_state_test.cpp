@@ -18,6 +18,19 @@
 namespace trainyard::train {
 namespace {
 
+TEST(SeedForTraining, LetsEachRankDrawItsOwnNumbersWhichAreThoseOfTheSeed) {
+  const auto drawn = [](std::int64_t seed, std::int64_t rank) {
+    seed_for_training(seed, rank);
+    return torch::rand({5});
+  };
+  const torch::Tensor first = drawn(7, 0);
+  EXPECT_TRUE(torch::equal(drawn(7, 0), first));
+  EXPECT_FALSE(torch::equal(drawn(7, 1), first));
+  EXPECT_FALSE(torch::equal(drawn(9, 0), first));
+  torch::manual_seed(7);
+  EXPECT_FALSE(torch::equal(torch::rand({5}), first)) << "the numbers with which the model was made";
+}
+
 TEST(RandomState, TakesTheGeneratorBackToWhereItWasRead) {
   RandomState random{torch::kCPU};
   random.read();
