@@ -102,7 +102,11 @@ int init_model(const InitModelOptions& options, std::ostream& out, std::ostream&
   for (const OwnModelFile& file : own_model_files()) {
     const fs::path path = folder / renamed(file.name, options.name);
     std::ofstream written{path};
-    written << renamed(file.text, options.name);
+    std::string text = renamed(file.text, options.name);
+    if (file.name == "README.md" && !options.prefix.empty()) {
+      for (const std::string_view home : {"$HOME/trainyard", "~/trainyard"}) replace_all(text, home, options.prefix);
+    }
+    written << text;
     written.close();
     if (!written) {
       errors << fmt::format("error: writing {}: {}\n", path.string(), std::strerror(errno));

@@ -338,9 +338,11 @@ int run(const CLI::App& app, Arguments& arguments) {
     const std::string stray = given_option(app, of_a_command, has_hosts ? "--nproc" : "");
     if (is_program || (!stray.empty() && !file.ends_with(".yaml") && !file.ends_with(".yml") && file != "-"))
       return usage_error(command_hint(arguments, {}));
-    if (!stray.empty())
+    if (!stray.empty()) {
       return usage_error(stray +
-                         " is for a command after --; a TrainingJob sets the number of its pods by spec.replicas");
+                         " is for a command after --; a TrainingJob sets the number of its pods by spec.replicas" +
+                         (stray == "--nproc" ? ", and --devices chooses another number for this machine" : ""));
+    }
     return run_file(arguments.run);
   }
   if (!file.empty()) return usage_error("run takes a FILE or -- COMMAND, not both");

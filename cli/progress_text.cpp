@@ -9,6 +9,7 @@
 #include "api/contract.hpp"
 #include "cli/checkpoint_request.hpp"
 #include "local/log_files.hpp"
+#include "operator/plan/conditions.hpp"
 #include "operator/plan/progress.hpp"
 
 namespace trainyard::cli {
@@ -101,7 +102,9 @@ std::string phase_line(const TrainingJobStatus& before, const TrainingJobStatus&
     case Phase::running:
       return is_new_phase ? fmt::format("Running: {} of {} pods", after.replicas.ready, after.replicas.desired) : "";
     case Phase::restarting:
-      return is_new_phase ? fmt::format("Restarting as attempt {}", after.attempt) : "";
+      if (!is_new_phase) return "";
+      return fmt::format("Restarting as attempt {}", after.attempt) +
+             (after.checkpoint ? fmt::format("; the last checkpoint is of step {}", after.checkpoint->step) : "");
   }
   return "";
 }
@@ -127,6 +130,7 @@ std::string progress_line(const api::TrainingJob& job, Time now) {
     add(epochs ? fmt::format("epoch {}/{}", progress.epoch, *epochs) : fmt::format("epoch {}", progress.epoch));
   add("step " + plan::step_text(progress));
   if (progress.loss) add(fmt::format("{}loss {:.4f}", is_of_first_step ? "first " : "", *progress.loss));
+  if (!progress.loss && plan::is_condition_true(status, plan::condition_non_finite_loss)) add("loss is not finite");
   if (progress.accuracy) add(fmt::format("accuracy {:.4f}", *progress.accuracy));
   if (progress.samples_per_second) add(format_count(*progress.samples_per_second) + " samples/s");
   if (progress.estimated_end && status.phase == Phase::running) {

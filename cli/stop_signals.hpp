@@ -10,10 +10,10 @@ namespace trainyard::cli {
 /// call.
 ///
 /// The caller decides what a signal (Ctrl-C) does. `trainyard run`: the first suspends the job, so that its ranks save,
-/// if they can, and end; the second kills them. It exits with 128 + the first signal, and the same command resumes the
-/// job (job_run.hpp). `checkpoints get`, `checkpoints export` and `snapshots get` end after the call under way and
-/// remove unfinished files. Every other command ends at once. A worker that was started by hand:
-/// worker/launcher/supervisor.hpp, on_stop().
+/// if they can, and end; the second kills them. It exits with 128 + the first signal, unless the job ends by itself in
+/// the meantime, and the same command resumes a job that has `checkpoint` (job_run.hpp). `checkpoints get`,
+/// `checkpoints export` and `snapshots get` end after the call under way and remove unfinished files. Every other
+/// command ends at once. A worker that was started by hand: worker/launcher/supervisor.hpp, on_stop().
 class StopSignals {
  public:
   StopSignals();

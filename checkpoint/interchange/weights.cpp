@@ -240,14 +240,30 @@ Result<LoadedWeights> load_weights(storage::Store& store, const WeightsPlace& pl
                           safetensors_ending));
 }
 
+namespace {
+
+// A file of Python's, which would be looked for as a folder of checkpoints.
+bool is_of_other_program(std::string_view uri) {
+  constexpr std::array endings{".pt", ".pth", ".ckpt", ".bin"};
+  return std::ranges::any_of(endings, [&](const char* ending) { return uri.ends_with(ending); });
+}
+
+}  // namespace
+
 Result<LoadedWeights> load_weights(std::string_view uri, const storage::S3Options& s3,
                                    std::span<const HostEntry> entries, const std::set<std::string>& aliases,
                                    std::string sha256) {
   WeightsPlace place = parse_weights_place(uri);
   place.sha256 = std::move(sha256);
-  return storage::open_store(place.prefix_uri, s3).and_then([&](const std::unique_ptr<storage::Store>& store) {
+  auto loaded = storage::open_store(place.prefix_uri, s3).and_then([&](const std::unique_ptr<storage::Store>& store) {
     return load_weights(*store, place, entries, aliases);
   });
+  if (loaded || !is_of_other_program(uri)) return loaded;
+  return fail(
+      loaded.error().kind,
+      fmt::format("{}. Weights are a {} file or checkpoints; `trainyard checkpoints import` makes a checkpoint of "
+                  "a .pt file",
+                  loaded.error().message, safetensors_ending));
 }
 
 struct Sha256::State {

@@ -32,8 +32,8 @@ struct Judgement {
   std::vector<std::string> absent_pods;  ///< Names of the attempt's pods that existed and no longer do.
 };
 
-/// A rank that ends with 90 says that another one was lost: how long to wait for that one's own end. The wait is up to
-/// a second longer, since Kubernetes gives a container's end in whole seconds.
+/// How long to wait for the end of the rank that a rank with exit code 90 says it has lost. The wait is up to a second
+/// longer, since Kubernetes gives a container's end in whole seconds.
 inline constexpr std::chrono::milliseconds witness_wait{2'000};
 
 /// Decides whether the attempt has lost a member, which member is the culprit, and which cause that is charged to.
@@ -49,11 +49,14 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 /// If two witnesses are equal, the one that ended first decides, and then the lower pod index. A rank with 90 that
 /// names a peer passes the blame to that peer.
 ///
-/// A container's own end, also with 93 or 95 (a hang), is charged to the application. Exceptions are 90 that names
-/// nobody, 91, 92 (fenced), 94 (rendezvous), 96 (storage) and 97 (no GPU, or a failed one): these are charged to
-/// infrastructure, like a pod that the system or its node ended. A deleted pod is the cause `deleted`, which
-/// infrastructure's budget pays for. status.attempts keeps the answer: cause, rank, pod, node, exit code and message
-/// (transition.hpp). decide.hpp has the other reasons for a new attempt.
+/// What the end is charged to:
+///   - application: any end of a container that is not named below, also OOMKilled, 93, and 95 (a hang);
+///   - infrastructure: the exit codes 91, 92 (fenced), 94 (rendezvous), 96 (storage) and 97 (no GPU, or a failed one),
+///   a
+///     pod that the system or its node ended, and 90, unless the peer that it names is known to have ended otherwise;
+///   - deleted, which infrastructure's budget pays for: a pod that was deleted, also one whose container failed after.
+/// status.attempts keeps the answer: cause, rank, pod, node, exit code and message (transition.hpp). decide.hpp has the
+/// other reasons for a new attempt.
 [[nodiscard]] Judgement judge_members(const Observed& observed, const std::vector<Member>& members, Time now);
 
 }  // namespace trainyard::plan

@@ -14,8 +14,9 @@ namespace trainyard::plan {
 /// ClaimMissing, ClaimPending, SchedulingGated, ImagePull, SecretMissing, ConfigMapMissing, VolumeMount,
 /// ContainerConfig, ContainerCreating, QuotaExceeded, AdmissionRefused, NameConflict, ApiUnavailable. The last four are
 /// about objects that could not be created: update_phase() (phase.hpp) looks for them first, and then for what pods
-/// say. ApiUnavailable is shown after creates have failed for 5 s. An attempt that has been Running is never Pending
-/// again.
+/// say. NameConflict: another's object has the name of one that the job needs. ApiUnavailable: creates have failed for
+/// 5 s. Without a reason a job is Pending only before its first attempt; then it is Starting, or Restarting in a later
+/// attempt. An attempt that has been Running is never Pending again.
 struct PendingReason {
   std::string reason;
   std::string message;  ///< Names the pod where one waits, and what there is to do where the message of the
@@ -27,13 +28,14 @@ struct PendingReason {
 [[nodiscard]] std::optional<PendingReason> pending_reason_of(const Observed& observed, const resource::Pod& pod,
                                                              Time now);
 
-/// The reason of the lowest pod index whose pod waits longer than is usual; empty if all start as they should. A
-/// container in creation counts at once if its kubelet reports a failed mount, else 30 s after its pod was created.
+/// The reason of the pod with the lowest index that has one; empty if all start as they should. Each counts at once,
+/// but a container in creation whose kubelet reports no failed mount after 30 s (ContainerCreating).
 ///
-/// The scheduler's condition gives ClaimMissing, ClaimPending, SchedulingGated or Unschedulable. An image that cannot
-/// be pulled gives ImagePull, a volume that cannot be mounted VolumeMount, and any other error in the making of a
-/// container ContainerConfig; where the kubelet says that a Secret or a ConfigMap was not found, SecretMissing or
-/// ConfigMapMissing.
+/// Where the scheduler has found no place: ClaimMissing if its message says that a PersistentVolumeClaim is not found,
+/// ClaimPending if one is not bound, SchedulingGated if the pod has a scheduling gate, else Unschedulable. An image
+/// that cannot be pulled gives ImagePull, a volume that cannot be mounted VolumeMount, and any other error in the
+/// making of a container ContainerConfig; where the kubelet says that a Secret or a ConfigMap was not found,
+/// SecretMissing or ConfigMapMissing.
 [[nodiscard]] std::optional<PendingReason> find_pending_reason(const Observed& observed,
                                                                const std::vector<Member>& members, Time now);
 

@@ -69,6 +69,10 @@ TEST_F(InitModel, PrintsTheCommandsOfTheInstallationThatItIsIn) {
   ASSERT_EQ(init_model({.name = "my_net", .folder = to, .prefix = prefix}, out_, errors_), 0);
   EXPECT_THAT(out_.str(), HasSubstr("-DCMAKE_PREFIX_PATH=" + prefix + " && "));
   EXPECT_THAT(out_.str(), HasSubstr(prefix + "/bin/trainyard run my_net.yaml --worker build/my_net"));
+  const std::string readme = text_of(to + "/README.md");
+  EXPECT_THAT(readme, HasSubstr("installed in `" + prefix + "`"));
+  EXPECT_THAT(readme, HasSubstr("-DCMAKE_PREFIX_PATH=" + prefix + "\n"));
+  EXPECT_THAT(readme, HasSubstr("\n" + prefix + "/bin/trainyard run my_net.yaml"));
 }
 
 TEST_F(InitModel, RefusesNamesThatTheProgramWouldNotHave) {

@@ -40,12 +40,26 @@ TEST(ProgressLine, ShowsWhatIsKnown) {
             "epoch 2/3  step 512/900  loss 0.4123  accuracy 0.8800  2,310 samples/s  ETA 41s  checkpoint 400");
 }
 
+TEST(ProgressLine, SaysThatTheLossIsNotFiniteWhichTheProgressLeavesOut) {
+  api::TrainingJob job;
+  job.spec.training.emplace();
+  job.status = status_in(Phase::running);
+  job.status.progress = {.step = 7, .samples_per_second = 90.0};
+  EXPECT_EQ(progress_line(job, now), "step 7  90 samples/s") << "a program that reports no loss";
+  job.status.conditions = {{.type = "NonFiniteLoss", .is_true = true, .reason = "NaN"}};
+  EXPECT_EQ(progress_line(job, now), "step 7  loss is not finite  90 samples/s");
+  job.status.conditions.front().is_true = false;
+  EXPECT_EQ(progress_line(job, now), "step 7  90 samples/s");
+}
+
 TEST(PhaseLine, ShowsEachPhaseOnceAndLeavesEndsToTheSummary) {
   TrainingJobStatus pending = status_in(Phase::pending);
   pending.reason = "SecretMissing";
   pending.message = "pod 1: secret \"s\" not found";
   TrainingJobStatus running = status_in(Phase::running);
   running.replicas = {.desired = 2, .ready = 2};
+  TrainingJobStatus restarting = status_in(Phase::restarting, 3);
+  restarting.checkpoint = {.step = 48};
   const std::vector<std::tuple<TrainingJobStatus, TrainingJobStatus, std::string>> cases{
       {{}, status_in(Phase::pending), ""},
       {status_in(Phase::starting), pending, "Pending (SecretMissing): pod 1: secret \"s\" not found"},
@@ -54,6 +68,7 @@ TEST(PhaseLine, ShowsEachPhaseOnceAndLeavesEndsToTheSummary) {
       {status_in(Phase::starting), running, "Running: 2 of 2 pods"},
       {running, running, ""},
       {running, status_in(Phase::restarting, 2), "Restarting as attempt 2"},
+      {running, restarting, "Restarting as attempt 3; the last checkpoint is of step 48"},
       {running, status_in(Phase::suspending), ""},
       {running, status_in(Phase::succeeded), ""},
       {running, status_in(Phase::failed), ""},

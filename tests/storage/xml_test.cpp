@@ -32,6 +32,10 @@ TEST(Unescaped, ReplacesEntitiesAndLeavesTheRest) {
   EXPECT_EQ(unescaped("&#xZZ;&;"), "&#xZZ;&;");
 }
 
+TEST(Unescaped, ReplacesEntitiesAlsoAfterAnAmpersandThatBeginsNone) {
+  EXPECT_EQ(unescaped("R & D &amp; &unknown; &lt; & &gt;"), "R & D & &unknown; < & >");
+}
+
 TEST(Escaped, IsUndoneByUnescaped) {
   EXPECT_EQ(escaped("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&apos;");
   EXPECT_EQ(unescaped(escaped("\"etag\" & <more>")), "\"etag\" & <more>");

@@ -285,6 +285,17 @@ TEST_F(Weights, ThatAreAwayAreNoDamage) {
   EXPECT_EQ(load_weights(away, place, model).error().kind, ErrorKind::unavailable);
 }
 
+TEST_F(Weights, OfTheNewestCheckpointAreNotReplacedByOlderOnesWhileItsDataIsAway) {
+  fakes::FaultyStore away{std::make_unique<fakes::MemoryStore>(objects),
+                          [](std::string_view call, std::string_view key, storage::Pieces) -> std::optional<Error> {
+                            if (call != "get_range" || !key.starts_with("step-20/")) return std::nullopt;
+                            return Error{ErrorKind::unavailable, "no route", std::nullopt};
+                          }};
+  const auto loaded = load_weights(away, place, model);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().kind, ErrorKind::unavailable);
+}
+
 TEST_F(Weights, AreFoundByTheirUri) {
   const fakes::TemporaryFolder folder;
   export_to_file({});
@@ -292,6 +303,11 @@ TEST_F(Weights, AreFoundByTheirUri) {
   ASSERT_TRUE(load_weights(folder.uri() + "/w.safetensors", {}, model));
   EXPECT_EQ(load_weights(folder.uri() + "/no.safetensors", {}, model).error().kind, ErrorKind::not_found);
   EXPECT_EQ(load_weights("ftp://models/w.safetensors", {}, model).error().kind, ErrorKind::invalid);
+  folder.write("w.pt", "what torch.save() wrote");
+  const auto of_python = load_weights(folder.uri() + "/w.pt", {}, model);
+  ASSERT_FALSE(of_python.has_value());
+  EXPECT_THAT(of_python.error().message,
+              HasSubstr("Weights are a .safetensors file or checkpoints; `trainyard checkpoints import` makes"));
 }
 
 }  // namespace

@@ -121,6 +121,24 @@ TEST_F(ARunByHand, IsTakenForAliveByItsLastSign) {
   EXPECT_EQ(second.restore().value()->step, 10);
 }
 
+TEST_F(ARunByHand, IsNotFollowedWhileItsLastSignCannotBeRead) {
+  const std::string sign =
+      R"({"timeMilliseconds":)" + std::to_string((first.clock.now() + 1h).time_since_epoch().count()) + "}";
+  ASSERT_TRUE(storage::put_text(first.store(), "generations/1.alive", seal(nlohmann::json::parse(sign))));
+  TestRun beside{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [](std::string_view /*call*/, std::string_view key, auto) -> std::optional<Error> {
+        if (!key.ends_with(".alive")) return std::nullopt;
+        return Error{ErrorKind::unavailable, "the store is away", std::nullopt};
+      })};
+  begin(beside);
+  beside.clock.advance(1h);
+  const auto restored = beside.restore();
+  ASSERT_FALSE(restored) << "the run may be alive";
+  EXPECT_THAT(restored.error().message, HasSubstr("the store is away"));
+  EXPECT_TRUE(first.save(20));
+}
+
 TEST_F(ARunByHand, IsTakenForAliveByItsClaimWhereASignIsOlder) {
   // The sign is left over from a run that had the same generation before somebody emptied the prefix.
   const std::string sign =

@@ -69,6 +69,17 @@ TEST(LoadKubeconfig, ReadsFilesBesideIt) {
   EXPECT_EQ(config->token.token(), "from file") << "the file, which may be renewed, goes before the text";
 }
 
+TEST(LoadKubeconfig, PrefersInlineCertificatesToFilesAsKubectlDoes) {
+  const fakes::TemporaryFolder folder;
+  folder.write("ca.crt", "ca of the file");
+  folder.write("tls.crt", "cert of the file");
+  const auto config = load(folder, "certificate-authority: ca.crt, certificate-authority-data: Y2E=",
+                           "client-certificate: tls.crt, client-certificate-data: Y2VydA==, client-key-data: a2V5");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->authorities.pem(), "ca");
+  EXPECT_EQ(config->certificate_pem, "cert");
+}
+
 TEST(LoadKubeconfig, NamesASettingThatIsNotSupported) {
   const fakes::TemporaryFolder folder;
   struct Row {
