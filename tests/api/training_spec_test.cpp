@@ -456,6 +456,8 @@ INSTANTIATE_TEST_SUITE_P(
                   "spec.training.log.every.time: 'soon' is no duration; write it like 90s, 5m or 1h30m"},
         WrongSpec{R"({"snapshots": {"every": {"steps": 0}}})",
                   "spec.training.snapshots.every.steps: must be at least 1, got 0"},
+        WrongSpec{R"({"snapshots": {"every": {"epochs": 0}}})",
+                  "spec.training.snapshots.every.epochs: must be at least 1, got 0"},
         WrongSpec{R"({"log": []})", "spec.training.log: must be an object, got []"}));
 
 INSTANTIATE_TEST_SUITE_P(

@@ -20,6 +20,7 @@ class ResolveContainerTest : public testing::Test {
     context_.volumes = {{"datasets", "/srv/data"}};
     context_.read_secret = [](const std::string& name) -> Result<Variables> {
       if (name == "s3") return Variables{{"KEY", "k"}, {"TOKEN", "t"}};
+      if (name == "later") return Variables{{"KEY", "of the later"}, {"TOKEN", "of the later"}};
       return fail(ErrorKind::not_found, "secret \"" + name + "\" not found");
     };
     pod_ = json::parse(R"({
@@ -76,6 +77,16 @@ TEST_F(ResolveContainerTest, VariablesComeFromFieldsAndSecrets) {
   }
   for (const auto* absent : {"I=", "J="})
     EXPECT_THAT(spec->environment, testing::Not(Contains(testing::StartsWith(absent))));
+}
+
+TEST_F(ResolveContainerTest, OfTwoSecretsWithOneKeyTheLaterCountsAndBothAreBelowEnv) {
+  const auto spec = resolve(R"({"name": "worker", "command": ["run"],
+    "envFrom": [{"secretRef": {"name": "s3"}}, {"secretRef": {"name": "later"}}],
+    "env": [{"name": "TOKEN", "value": "of env"}]})");
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_THAT(spec->environment, Contains("KEY=of the later"));
+  EXPECT_THAT(spec->environment, Contains("TOKEN=of env"));
+  EXPECT_THAT(spec->environment, testing::Not(Contains("KEY=k")));
 }
 
 TEST_F(ResolveContainerTest, LaterVariablesCommandAndArgumentsUseEarlierOnes) {

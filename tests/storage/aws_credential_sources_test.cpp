@@ -175,6 +175,7 @@ TEST(ContainerUrl, IsNeverSentItsTokenInTheOpen) {
       {full("http://example.com/x"), std::nullopt},
       {full("http://127.0.0.1.example.com/x"), std::nullopt},
       {full("http://127.0.0.1@example.com/x"), std::nullopt},
+      {full("http://localhost:80@example.com/x"), std::nullopt},
       {full("http://localhost.example.com"), std::nullopt},
       {full("http://10.0.0.1/x"), std::nullopt},
       {full("http://"), std::nullopt},
