@@ -120,7 +120,8 @@ class GlooCommunicator final : public checkpoint::Communicator {
     std::vector<std::vector<at::Tensor>> gathered(1);
     for (std::int64_t i = 0; i < world_size(); ++i) gathered.front().push_back(at::empty_like(own));
     std::vector<at::Tensor> input{own};
-    TRY(run([&] { return group_->allgather(gathered, input); }, "an agreement's gathering"));
+    TRY(run([&] { return group_->allgather(gathered, input); },
+            "gathering the ranks' values (all_gather, metrics or an agreement)"));
     return gathered.front();
   }
 
