@@ -243,8 +243,8 @@ Result<LoadedWeights> load_weights(storage::Store& store, const WeightsPlace& pl
 namespace {
 
 // A file of Python's, which would be looked for as a folder of checkpoints.
-bool is_of_other_program(std::string_view uri) {
-  constexpr std::array endings{".pt", ".pth", ".ckpt", ".bin"};
+bool is_of_python(std::string_view uri) {
+  constexpr std::array endings{".pt", ".pth", ".bin"};
   return std::ranges::any_of(endings, [&](const char* ending) { return uri.ends_with(ending); });
 }
 
@@ -258,11 +258,11 @@ Result<LoadedWeights> load_weights(std::string_view uri, const storage::S3Option
   auto loaded = storage::open_store(place.prefix_uri, s3).and_then([&](const std::unique_ptr<storage::Store>& store) {
     return load_weights(*store, place, entries, aliases);
   });
-  if (loaded || !is_of_other_program(uri)) return loaded;
+  if (loaded || !is_of_python(uri) || is_transient(loaded.error().kind)) return loaded;
   return fail(
       loaded.error().kind,
       fmt::format("{}. Weights are a {} file or checkpoints; `trainyard checkpoints import` makes a checkpoint of "
-                  "a .pt file",
+                  "a file that torch.save() wrote",
                   loaded.error().message, safetensors_ending));
 }
 

@@ -29,7 +29,7 @@ class Callback {
   /// The first step of this attempt is next; a checkpoint is already restored, and weights are loaded.
   virtual void on_train_start(Module& /*module*/) {}
   /// A step is done. loss: scalar on the rank's device, without autograd history, the mean over the step's batches on
-  /// this rank. To read it is to wait for the device. The module may log() here.
+  /// this rank. To read it is to wait for the device. module.log() may be called here.
   virtual void on_step_end(Module& /*module*/, const torch::Tensor& /*loss*/) {}
   /// The last step of an epoch is done, and its metrics are logged. Comes before the epoch's validation.
   virtual void on_epoch_end(Module& /*module*/) {}

@@ -72,7 +72,7 @@ class Dataset {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// The samples `ids`, in that order, on any device: the trainer moves them to the rank's. ids: int64 [B] on the CPU,
   /// each in [0, size()). A tensor in pinned memory must not change after it was returned, as it is copied to the
-  /// device later. May throw: the rank then fails with what() as its message.
+  /// device later. May throw: the rank then fails, with what() in its message.
   [[nodiscard]] virtual Batch gather(const torch::Tensor& ids) const = 0;
   /// The samples `ids` for training in epoch `epoch`, from 0: gather(ids) unless overridden. For a data set that crops
   /// or flips its samples at random. The result depends on the samples' numbers, the epoch and the job's seed alone, so
@@ -111,7 +111,7 @@ class Sampler {
   /// A number may be there several times, or not at all. The result depends on the epoch, and on the arguments with
   /// which the sampler was made, alone: a training that resumes asks for the order of its epoch once more. So it must
   /// not use torch's default random generator. It must not change after it was returned. Called when the epoch's first
-  /// batch is gathered, which may be some batches ahead. May throw: the rank then fails with what() as its message.
+  /// batch is gathered, which may be some batches ahead. May throw: the rank then fails, with what() in its message.
   [[nodiscard]] virtual torch::Tensor order(std::int64_t epoch) const = 0;
 };
 

@@ -48,6 +48,9 @@ TEST(ProgressLine, SaysThatTheLossIsNotFiniteWhichTheProgressLeavesOut) {
   EXPECT_EQ(progress_line(job, now), "step 7  90 samples/s") << "a program that reports no loss";
   job.status.conditions = {{.type = "NonFiniteLoss", .is_true = true, .reason = "NaN"}};
   EXPECT_EQ(progress_line(job, now), "step 7  loss is not finite  90 samples/s");
+  job.status.progress->samples_per_second.reset();
+  EXPECT_EQ(progress_line(job, now), "step 7") << "an attempt that has no loss yet";
+  job.status.progress->samples_per_second = 90.0;
   job.status.conditions.front().is_true = false;
   EXPECT_EQ(progress_line(job, now), "step 7  90 samples/s");
 }

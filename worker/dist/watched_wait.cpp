@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 /// Short beside a step, and long beside the question itself.
 constexpr auto device_look_interval = 200us;
 
-/// Longer than the ranks of a healthy job wait for each other. A shorter deadline is announced halfway.
+/// Longer than the ranks of a healthy job wait for each other in a step. With a shorter deadline: half of it.
 constexpr std::chrono::milliseconds notice_after = 1min;
 
 std::int64_t to_seconds(std::chrono::milliseconds time) {
@@ -31,24 +31,27 @@ Result<void> wait_watched(const Watched& watched, rank::RankLink& link,
                           std::optional<std::chrono::milliseconds> deadline, std::string_view what) {
   const Instant start = std::chrono::steady_clock::now();
   const auto until_notice = deadline ? std::min(notice_after, *deadline / 2) : notice_after;
-  bool has_noticed = false;
+  std::optional<Instant> waits_since;  // for others without a break; nothing while this rank's own work is not done
+  bool has_noticed = !link.is_of_training();
   while (!watched.is_done()) {
     if (const auto failure = link.group_failure()) {
       return fail(ErrorKind::cancelled, fmt::format("{} was given up: {}", what, failure->message));
     }
     const bool waits_for_others = watched.waits_for_others();
-    const auto waited = std::chrono::steady_clock::now() - start;
-    if (deadline && waited >= *deadline) {
+    const Instant now = std::chrono::steady_clock::now();
+    if (!waits_for_others) waits_since.reset();
+    if (waits_for_others && !waits_since) waits_since = now;
+    if (waits_since && !has_noticed && now - *waits_since >= until_notice) {
+      has_noticed = true;
+      logging::warn("this rank waits for another: that one is slow, or the ranks call different collectives",
+                    {{"waitsIn", what}, {"seconds", to_seconds(until_notice)}});
+    }
+    if (deadline && now - start >= *deadline) {
       return fail(ErrorKind::timeout,
                   fmt::format("{} was not done after {} s: {}", what, to_seconds(*deadline),
-                              waits_for_others ? "a rank did not take part; the logs of the ranks say what each waited "
-                                                 "for, which must be the same on all"
+                              waits_for_others ? "a rank did not take part; compare waitsIn in the logs of all ranks, "
+                                                 "which must be the same"
                                                : "this rank's own device is not done"));
-    }
-    if (waits_for_others && !has_noticed && waited >= until_notice) {
-      has_noticed = true;
-      logging::warn("this rank waits for another; where no rank is slow, they do not call the same collectives",
-                    {{"waitsIn", what}, {"seconds", to_seconds(until_notice)}});
     }
     if (waits_for_others) link.beat();
   }

@@ -21,8 +21,8 @@ struct Watched {
 };
 
 /// Waits until `watched.is_done()` or the group is broken, and sends beats while this rank waits for others. `what`
-/// names the thing that is waited for in messages; a wait for others of a minute, or of half the deadline, is logged.
-/// Throws what the two functions throw.
+/// names the thing that is waited for in messages; a training thread's wait for others of a minute, or of half the
+/// deadline, is logged. Throws what the two functions throw.
 ///
 /// Errors: cancelled when the launcher reports that the group is broken, with the launcher's message; timeout after
 /// `deadline`, if there is one.

@@ -39,10 +39,11 @@ Result<void> check_name(std::string_view name) {
   const nlohmann::json quoted = keep_beginning(name, name_bytes_max);
   return fail(
       ErrorKind::invalid,
-      fmt::format("a name is one line of 1 to {} bytes without control characters that begins with no blank, "
-                  "and not {} of {} bytes",
-                  name_bytes_max,
-                  quoted.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace), name.size()));
+      fmt::format(
+          "a name is one line of 1 to {} bytes, without control characters and without a blank at its beginning; "
+          "this one is {}, {} bytes",
+          name_bytes_max, quoted.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace),
+          name.size()));
 }
 
 std::string describe(const torch::Tensor& tensor) {

@@ -21,16 +21,17 @@ class MetricSink {
   virtual ~MetricSink() = default;
   /// Sets the size of the batch that the next values belong to.
   virtual void set_batch_size(std::int64_t samples) = 0;
-  /// Takes a value of the module. Never waits for the device. Throws std::invalid_argument for a name that the trainer
-  /// uses itself, or that is logged with another reduction too.
+  /// Takes a value of the module. Never waits for the device. Throws std::invalid_argument for a name that is logged
+  /// with another reduction too.
   virtual void log(std::string_view name, const torch::Tensor& value, const LogOptions& options) = 0;
-  /// Takes a value of the trainer, whose names the module may not use.
+  /// Takes a value of the trainer. The module may not use its name.
   virtual void log_own(std::string_view name, const torch::Tensor& value, const LogOptions& options) {
     log(name, value, options);
   }
 };
 
 /// Takes a module's metrics while it trains, into the sums since the last log line, the sums of the epoch, or both.
+/// Throws std::invalid_argument for a name that the trainer uses itself, whichever of the two logs first.
 class TrainingMetrics final : public MetricSink {
  public:
   void set_batch_size(std::int64_t samples) override { weight_ = static_cast<double>(samples); }

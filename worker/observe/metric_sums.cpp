@@ -98,13 +98,16 @@ void MetricSums::add(std::string_view name, const torch::Tensor& value, double w
   check(name.find('\n') == std::string_view::npos, "a metric's name is one line");
   const torch::NoGradGuard no_grad;
   const torch::Tensor scalar = value.detach().to(torch::kDouble).reshape({});
-  const auto found = sums_.find(name);
-  if (found != sums_.end() && found->second.options.reduce != options.reduce) {
+  const auto known = reductions_.find(name);
+  if (known == reductions_.end()) {
+    reductions_.emplace(name, options.reduce);
+  } else if (known->second != options.reduce) {
     throw std::invalid_argument{fmt::format(
         "log(\"{}\"): the metric is logged as {} in one place and as {} in another: give each a name of its "
         "own",
-        name, name_of(found->second.options.reduce), name_of(options.reduce))};
+        name, name_of(known->second), name_of(options.reduce))};
   }
+  const auto found = sums_.find(name);
   torch::Tensor weighted = options.reduce == Reduce::mean ? scalar * weight : scalar.clone();
   if (found == sums_.end()) {
     sums_.emplace(std::string{name}, Sum{.value = weighted, .weight = weight, .options = options});

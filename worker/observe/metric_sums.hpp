@@ -18,8 +18,8 @@ using MetricValues = std::map<std::string, double>;
 /// This rank's metrics since the last reduce(). Sums stay on the values' device, so that add() never waits for it.
 class MetricSums {
  public:
-  /// `value` is a scalar; `weight` is the size of its batch, for means. Throws std::invalid_argument for a name whose
-  /// values since the last reduce() have another reduction.
+  /// `value` is a scalar; `weight` is the size of its batch, for means. Throws std::invalid_argument for a name that
+  /// was added with another reduction before.
   void add(std::string_view name, const torch::Tensor& value, double weight, const LogOptions& options);
 
   [[nodiscard]] bool has(std::string_view name) const { return sums_.contains(name); }
@@ -46,6 +46,7 @@ class MetricSums {
   [[nodiscard]] std::string encode() const;
 
   std::map<std::string, Sum, std::less<>> sums_;
+  std::map<std::string, Reduce, std::less<>> reductions_;  // of all names that were ever added
 };
 
 }  // namespace trainyard::observe

@@ -107,8 +107,8 @@ inline constexpr double straggler_factor = 1.5;
 inline constexpr std::chrono::milliseconds straggler_delay{2};
 
 /// The rank with the most own time (all but communication, in which the fast ranks wait for the slow one), when that
-/// exceeds the median of all ranks (of an even number: the lower of the two in the middle) by `straggler_factor` and by
-/// `straggler_delay`.
+/// is at least `straggler_factor` times the median of all ranks (of an even number: the lower of the two in the
+/// middle), and at least `straggler_delay` above it.
 [[nodiscard]] std::optional<Straggler> find_straggler(std::span<const RankTimes> ranks);
 
 }  // namespace trainyard::observe

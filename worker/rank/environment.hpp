@@ -15,9 +15,9 @@
 /// A rank's variables: rank 3 of four pods of one rank has RANK 3, LOCAL_RANK 0, WORLD_SIZE 4, MASTER_ADDR (rank 0's
 /// pod) and MASTER_PORT, TRAINYARD_SPEC (what to train) and the ids of its job and attempt. The operator sets those of
 /// its pod (operator/manifest/pod_environment.hpp), and the launcher those that differ between the ranks of a pod
-/// (worker/launcher/rank_process.cpp). Both also set the same numbers under torchrun's names (NODE_RANK, GROUP_RANK,
-/// TORCHELASTIC_... and more), the ports of Trainyard's own connections, OMP_NUM_THREADS, and the keys of
-/// checkpoint.credentialsSecret as variables. docs/design-worker.md has all of them in a table.
+/// (worker/launcher/rank_process.cpp). Both also set these numbers under torchrun's names (NODE_RANK, GROUP_RANK,
+/// TORCHELASTIC_... and more). The operator adds the ports of Trainyard's own connections and the keys of
+/// checkpoint.credentialsSecret, the launcher OMP_NUM_THREADS. docs/design-worker.md has all of them in a table.
 namespace trainyard::rank {
 
 /// Returns the variable's value, or nothing where the variable is not set. A variable set to "" is treated as not set,

@@ -61,6 +61,8 @@ class RankLink {
   virtual void report(const RankProgress& progress) = 0;
   /// Shows the launcher that training makes progress. Cheap; called at least once a step.
   virtual void beat() = 0;
+  /// False for waits of a background thread, in which ranks may be far apart: nobody need hear that they are long.
+  [[nodiscard]] virtual bool is_of_training() const { return true; }
   /// SIGTERM has arrived: save and stop at the next step boundary that all ranks agree on.
   [[nodiscard]] virtual bool is_stop_requested() const = 0;
   /// The last request for a checkpoint, answered or not. Only rank 0 gets requests, and reports their outcome.
@@ -78,6 +80,7 @@ class SilentLink final : public RankLink {
   explicit SilentLink(RankLink& link) : link_{link} {}
   void report(const RankProgress& /*progress*/) override {}
   void beat() override {}
+  [[nodiscard]] bool is_of_training() const override { return false; }
   [[nodiscard]] bool is_stop_requested() const override { return link_.is_stop_requested(); }
   [[nodiscard]] std::optional<CheckpointRequest> checkpoint_request() const override {
     return link_.checkpoint_request();

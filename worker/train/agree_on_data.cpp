@@ -48,11 +48,12 @@ std::string text_of(const std::optional<DataSummary>& data) {
 Result<void> compare_set(std::string_view name, std::size_t rank, const std::optional<DataSummary>& first,
                          const std::optional<DataSummary>& other) {
   if (first == other) return {};
-  return fail(ErrorKind::io,
-              fmt::format("the {} set of rank {} is not that of rank 0: rank 0 has {}; rank {} has {}. Every rank must "
-                          "read the same files: compare the data's folder on the nodes of these two ranks, or see that "
-                          "open_datasets() makes the same on all",
-                          name, rank, text_of(first), rank, text_of(other)));
+  return fail(
+      ErrorKind::io,
+      fmt::format("the {} set of rank {} is not that of rank 0: rank 0 has {}; rank {} has {}. Every rank must "
+                  "read the same files: compare the data's folder on the nodes of these two ranks, and see that "
+                  "open_datasets() opens the same samples on every rank",
+                  name, rank, text_of(first), rank, text_of(other)));
 }
 
 /// With another number of samples a rank would make another number of steps than its peers, which would wait for it.

@@ -42,7 +42,7 @@ std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const 
 }
 
 Batch next_batch(data::BatchLoader& batches) {
-  const ProgramCall call{"the data set's gather()"};
+  const ProgramCall call{"reading a batch"};
   return batches.next();
 }
 

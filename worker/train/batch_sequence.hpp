@@ -54,8 +54,8 @@ struct BatchPlace {
                                                               const api::TrainingSpec& training,
                                                               const BatchPlace& place);
 
-/// The next batch of `batches`, which there must be. What gathering it throws is an exception of the data set's
-/// gather().
+/// The next batch of `batches`, which there must be, as a call of the program: its data set's gather(), or its
+/// sampler's order().
 [[nodiscard]] Batch next_batch(data::BatchLoader& batches);
 
 /// How many threads read `dataset` ahead: as many as the job says, else as many as the data set asks for. At most one

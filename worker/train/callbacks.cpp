@@ -13,7 +13,9 @@
 
 namespace trainyard::train {
 
-Callbacks::Callbacks(Module& module) : module_{module}, callbacks_{module.configure_callbacks()} {
+Callbacks::Callbacks(Module& module) : module_{module} {
+  const ProgramCall call{"configure_callbacks()"};
+  callbacks_ = module.configure_callbacks();
   std::set<std::string> names;
   for (const auto& callback : callbacks_) {
     if (callback == nullptr) throw InvalidJob{"configure_callbacks() returned a callback that is nullptr"};

@@ -1,5 +1,6 @@
 #include "worker/train/ending.hpp"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -125,11 +126,13 @@ rank::RankEnd completed(const Completion& completion) {
   for (const auto& [name, value] : completion.validation) message += fmt::format(", {} {:.4g}", name, value);
   if (completion.loss) message += fmt::format(", training loss {:.4g}", *completion.loss);
   if (completion.skipped_steps.value_or(0) > 0)
-    message += fmt::format("; {} of them changed nothing, since their loss was not finite", *completion.skipped_steps);
+    message += fmt::format("; this attempt left out {} steps, or parts of them, since a loss was not finite",
+                           *completion.skipped_steps);
   if (!completion.skipped_steps && completion.loss && !std::isfinite(*completion.loss))
     message +=
-        "; the loss is not finite, and the weights may be useless: training.onNonFiniteLoss stop, rewind or skip would "
-        "have kept good ones";
+        "; a loss since the last log line was not finite, and the weights may be useless: with "
+        "training.onNonFiniteLoss "
+        "stop, rewind or skip they would not be";
   return {.exit_code = contract::exit_success, .reason = "Completed", .message = message, .culprit = {}};
 }
 
@@ -183,7 +186,10 @@ rank::RankEnd end_of_error(const std::exception& error, const std::string& devic
     case dist::FailedPart::program:
       break;
   }
-  return {.exit_code = contract::exit_failure, .reason = "TrainingFailed", .message = placed, .culprit = {}};
+  // A kernel's mistake shows at whichever call waits for the device next.
+  const bool is_of_kernel = dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr;
+  const std::string where = is_of_kernel && !call.empty() ? fmt::format("{}, seen in {}", message, call) : placed;
+  return {.exit_code = contract::exit_failure, .reason = "TrainingFailed", .message = where, .culprit = {}};
 }
 
 }  // namespace

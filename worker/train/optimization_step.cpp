@@ -104,6 +104,7 @@ Result<torch::Tensor> OptimizationStep::run(const Batch& batch, std::int64_t bat
 
 torch::Tensor OptimizationStep::run_turn(Turn& turn, const Batch& batch, std::int64_t batch_index,
                                          BatchOfStep of_step) {
+  const ProgramCall in_turn{turn.of.name.empty() ? "" : " in the turn of the optimizer ", turn.of.name};
   if (of_step.index == 0) turn.of.gradients->zero_gradients();
   const torch::Tensor loss = forward(turn, batch, batch_index);
   parts_.timer.end(observe::StepPart::forward);
@@ -137,9 +138,7 @@ torch::Tensor OptimizationStep::forward(const Turn& turn, const Batch& batch, st
   const Autocast autocast{format_, parts_.device};
   const strategy::ForwardScope scope{*turn.of.gradients};
   parts_.module.set_optimizer_turn(turn.of.name);
-  StepOutput output = training_step(turn, batch, batch_index);
-  const ProgramCall call{"training_step_end()"};
-  torch::Tensor loss = parts_.module.training_step_end(std::move(output));
+  torch::Tensor loss = training_step_end(training_step(turn, batch, batch_index));
   parts_.module.set_optimizer_turn({});
   check_loss(loss);
   return loss;
@@ -150,6 +149,11 @@ StepOutput OptimizationStep::training_step(const Turn& turn, const Batch& batch,
   if (parts_.replicas == nullptr) return parts_.module.training_step(batch, batch_index);
   return parts_.replicas->training_step(batch, batch_index,
                                         {.name = turn.of.name, .is_first = &turn == &turns_.front()});
+}
+
+torch::Tensor OptimizationStep::training_step_end(StepOutput output) {
+  const ProgramCall call{"training_step_end()"};
+  return parts_.module.training_step_end(std::move(output));
 }
 
 Result<void> OptimizationStep::finish_gradients() {
@@ -218,7 +222,7 @@ Result<void> OptimizationStep::update(Turn& turn) {
 }
 
 void OptimizationStep::step_optimizer(const Turn& turn, const torch::Tensor& found_inf) {
-  const ProgramCall call{"the optimizer's step()"};
+  const ProgramCall call{turn.of.name.empty() ? "the optimizer's step()" : "step() of the optimizer ", turn.of.name};
   if (found_inf.defined()) {
     turn.of.optimizer->step_unless(found_inf);
   } else {

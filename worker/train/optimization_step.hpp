@@ -106,6 +106,7 @@ class OptimizationStep {
   void run_backward(Turn& turn, const torch::Tensor& loss, BatchOfStep of_step);
   [[nodiscard]] torch::Tensor forward(const Turn& turn, const Batch& batch, std::int64_t batch_index);
   [[nodiscard]] StepOutput training_step(const Turn& turn, const Batch& batch, std::int64_t batch_index);
+  [[nodiscard]] torch::Tensor training_step_end(StepOutput output);
   [[nodiscard]] Result<void> finish_gradients(Turn& turn);
   [[nodiscard]] Result<void> update(Turn& turn);
   /// Leaves the step out when `found_inf`, if it is defined, is not 0.

@@ -98,11 +98,16 @@ std::vector<OptimizerTurn> turns_of(const Module& module, std::vector<NamedOptim
   return turns;
 }
 
+std::vector<NamedOptimizer> named_optimizers(Module& module, const api::OptimizerSpec& spec) {
+  const ProgramCall call{"configure_named_optimizers()"};
+  return module.configure_named_optimizers(public_spec(spec));
+}
+
 }  // namespace
 
 std::vector<OptimizerTurn> open_turns(Module& module, const api::OptimizerSpec& spec,
                                       const MakeGradientSync& make_gradient_sync) {
-  std::vector<NamedOptimizer> optimizers = module.configure_named_optimizers(public_spec(spec));
+  std::vector<NamedOptimizer> optimizers = named_optimizers(module, spec);
   std::vector<OptimizerTurn> turns;
   if (optimizers.empty()) {
     turns.push_back({.name = {},

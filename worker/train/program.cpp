@@ -62,9 +62,10 @@ void print_usage(const Models& models, std::string_view program) {
   for (const auto& [name, factory] : models.factories()) names.push_back(name);
   fmt::print(
       "usage: trainyard run JOB.yaml --worker {}\n\n"
-      "A training program of Trainyard with the models {}. trainyard run starts its ranks on this machine, and the\n"
-      "operator in a cluster, where JOB.yaml names its image. Started by hand, it takes the options of "
-      "trainyard-worker.\n",
+      "A training program of Trainyard. JOB.yaml names one of its models: {}.\n"
+      "In a cluster the operator starts it, from the image that JOB.yaml names. Started by hand, it reads the job "
+      "from\n"
+      "TRAINYARD_SPEC; trainyard-worker --help lists the other variables.\n",
       program, fmt::join(names, ", "));
 }
 

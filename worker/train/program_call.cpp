@@ -15,6 +15,7 @@ thread_local std::string failed;
 ProgramCall::ProgramCall(std::string_view words, std::string_view more)
     : words_{words}, more_{more}, exceptions_before_{std::uncaught_exceptions()} {
   if (depth++ == 0) failed.clear();
+  words_before_ = failed.size();
 }
 
 ProgramCall::ProgramCall(std::string_view words, std::int64_t number) : ProgramCall{words} {
@@ -23,7 +24,10 @@ ProgramCall::ProgramCall(std::string_view words, std::int64_t number) : ProgramC
 
 ProgramCall::~ProgramCall() {
   --depth;
-  if (std::uncaught_exceptions() == exceptions_before_) return;
+  if (std::uncaught_exceptions() == exceptions_before_) {
+    failed.resize(words_before_);  // What an inner call has thrown was handled.
+    return;
+  }
   failed += words_;
   failed += more_;
   if (number_) failed += std::to_string(*number_);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,10 +30,10 @@ class ProgramCall {
   std::string_view more_;
   std::optional<std::int64_t> number_;
   int exceptions_before_;
+  std::size_t words_before_ = 0;
 };
 
-/// The last of this thread's outermost calls that an exception has left, in words; empty when that call ended without
-/// one.
+/// Where the exception was thrown that left this thread's last outermost call; empty when none has left it.
 [[nodiscard]] std::string failed_call();
 
 }  // namespace trainyard::train

@@ -217,6 +217,11 @@ OrEnd<std::unique_ptr<Tracer>> open_tracer(const Run& run, std::int64_t attempt,
                                   *run.job.training.profile, device);
 }
 
+std::shared_ptr<c10d::CommHookInterface> comm_hook_of(const Run& run) {
+  const ProgramCall call{"configure_comm_hook()"};
+  return run.module->configure_comm_hook(run.group.process_group);
+}
+
 std::chrono::milliseconds time_until(Instant deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   return std::max(left, std::chrono::milliseconds{0});
@@ -383,10 +388,9 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   if (!timeline) return end_rank(Stage::spec, timeline.error());
   run.timeline = std::move(*timeline);
   run.turns = open_turns(*run.module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
-    return strategy::make_gradient_sync(
-        std::move(parameters), std::move(buffers), run.group, wait, follow, training.strategy,
-        run.timeline ? &run.timeline->timeline() : nullptr,
-        run.group.world_size > 1 ? run.module->configure_comm_hook(run.group.process_group) : nullptr);
+    return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), run.group, wait, follow,
+                                        training.strategy, run.timeline ? &run.timeline->timeline() : nullptr,
+                                        run.group.world_size > 1 ? comm_hook_of(run) : nullptr);
   });
   run.replicas = TRY(make_replicas(opened, models, run, group, patience));
   run.checkpointer = TRY(open_checkpoints(run, group, node_name(environment), patience));

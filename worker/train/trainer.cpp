@@ -173,6 +173,7 @@ OrEnd<bool> Trainer::restore() {
   const auto& [found, values] = **resumed;
   position_ = values.position;
   is_position_known_ = true;
+  context_.set(position_.step, position_.epoch);
   validation_.restore(values);
   callbacks_.restore(values.is_ended_by_callback);
   random_.write();

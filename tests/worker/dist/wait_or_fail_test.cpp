@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -67,11 +68,34 @@ TEST(WaitOrFail, EndsAtItsDeadlineThoughNobodyReportedAFailure) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().kind, ErrorKind::timeout);
   EXPECT_EQ(done.error().message,
-            "the sum was not done after 0 s: a rank did not take part; the logs of the ranks say what each waited for, "
-            "which must be the same on all");
+            "the sum was not done after 0 s: a rank did not take part; compare waitsIn in the logs of all ranks, which "
+            "must be the same");
   EXPECT_THAT(log, HasSubstr("this rank waits for another"));
   EXPECT_THAT(log, HasSubstr("the sum"));
   EXPECT_EQ(log.find("this rank waits"), log.rfind("this rank waits")) << "logged once";
+}
+
+TEST(WaitOrFail, LogsNoLongWaitOfABackgroundThread) {
+  const auto work = c10::make_intrusive<HandWork>();
+  FakeRankLink link;
+  rank::SilentLink silent{link};
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(wait_or_fail(work, silent, 100ms, "the sum"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "a save may take one rank longer than another";
+}
+
+TEST(WaitOrFail, CountsAWaitFromTheEndOfThisRanksOwnWork) {
+  const auto work = c10::make_intrusive<HandWork>();
+  FakeRankLink link;
+  const auto begin = std::chrono::steady_clock::now();
+  int looks_at_others = 0;
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(wait_or_fail(work, link, 2s, "the sum", [&] {
+    if (std::chrono::steady_clock::now() - begin < 1100ms) return false;
+    if (++looks_at_others == 2) work->finish();
+    return true;
+  }));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "it has waited for others for a moment";
 }
 
 TEST(WaitOrFail, SendsNoBeatWhileThisRanksOwnWorkIsNotDone) {

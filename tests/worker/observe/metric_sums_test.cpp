@@ -94,6 +94,7 @@ TEST(MetricSums, RefuseANameThatIsLoggedInTwoWays) {
       "log(\"score\"): the metric is logged as Reduce::max in one place and as Reduce::mean in another: give each a "
       "name of its own");
   EXPECT_EQ(*sums.reduce(alone), (MetricValues{{"score", 2.0}}));
+  EXPECT_NE(refusal_of([&] { sums.add("score", scalar(3.0), 10.0, {}); }), "nothing was refused") << "in another line";
 }
 
 TEST(TrainingMetrics, RefuseTheTrainersNamesWhoeverLogsFirst) {

@@ -28,7 +28,7 @@ TEST(CompareData, NamesTheFirstRankThatDiffersAndBothSets) {
   };
   const std::string advice =
       ". Every rank must read the same files: compare the data's folder on the nodes of these two ranks, "
-      "or see that open_datasets() makes the same on all";
+      "and see that open_datasets() opens the same samples on every rank";
   const RankData usual{.train = summary(9, 3, "a"), .validation = summary(4, 3, "b")};
   const std::vector<Case> cases{
       {"one rank", {usual}, ""},

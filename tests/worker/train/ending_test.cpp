@@ -158,10 +158,11 @@ TEST(Completed, ReportsTheLastValidation) {
 TEST(Completed, SaysWhenTheWeightsMayBeUseless) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(completed({.step = 7, .loss = nan}).message,
-            "trained 7 steps, training loss nan; the loss is not finite, and the weights may be useless: "
-            "training.onNonFiniteLoss stop, rewind or skip would have kept good ones");
+            "trained 7 steps, training loss nan; a loss since the last log line was not finite, and the weights may be "
+            "useless: with training.onNonFiniteLoss stop, rewind or skip they would not be");
   EXPECT_EQ(completed({.step = 7, .loss = nan, .skipped_steps = 2}).message,
-            "trained 7 steps, training loss nan; 2 of them changed nothing, since their loss was not finite");
+            "trained 7 steps, training loss nan; this attempt left out 2 steps, or parts of them, since a loss was not "
+            "finite");
   EXPECT_EQ(completed({.step = 7, .loss = 0.5, .skipped_steps = 0}).message, "trained 7 steps, training loss 0.5");
 }
 

@@ -30,6 +30,7 @@
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/prediction_files.hpp"
+#include "worker/train/program_call.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -135,6 +136,7 @@ class EvaluationJobTest : public testing::Test {
                                           .clock = clock});
       } catch (const InvalidJob& error) {
         ends[index] = {.exit_code = 1, .reason = "Threw", .message = error.what(), .culprit = {}};
+        calls[index] = failed_call();
       }
     });
     return ends;
@@ -168,6 +170,7 @@ class EvaluationJobTest : public testing::Test {
   api::TrainingSpec training;
   Doubles data{11};
   std::vector<std::shared_ptr<Factor>> modules;
+  std::vector<std::string> calls{"", ""};  ///< Of each rank, where it threw.
   std::vector<std::unique_ptr<fakes::FakeRankLink>> links;
   fakes::MemoryObjects objects;
   std::function<std::optional<Error>(std::string_view call, std::string_view key)> on_call;
@@ -185,6 +188,21 @@ TEST_F(EvaluationJobTest, TestsEachSampleOnceWithTheWeightsOfTheJob) {
     EXPECT_EQ(links[0]->reports().back().phase, "Done");
     EXPECT_EQ(links[0]->reports().back().accuracy, 0.25);
     EXPECT_TRUE(modules[0]->is_training());
+  }
+}
+
+TEST_F(EvaluationJobTest, NamesTheStepOfTheModelThatFails) {
+  for (const auto& module : modules) {
+    module->on_step = [](std::int64_t batch_index) {
+      if (batch_index == 1) throw InvalidJob{"a batch of no images"};
+    };
+  }
+  for (const auto& [task, function] :
+       {std::pair{api::Task::test, "test_step()"}, std::pair{api::Task::validate, "validation_step()"},
+        std::pair{api::Task::predict, "predict_step()"}}) {
+    training.task = task;
+    EXPECT_THAT(run(), Each(Field(&rank::RankEnd::reason, "Threw")));
+    EXPECT_THAT(calls, Each(std::string{function} + " in batch 2"));
   }
 }
 

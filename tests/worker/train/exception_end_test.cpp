@@ -57,6 +57,8 @@ TEST(EndOfException, NamesTheCallOfTheProgramThatThrew) {
   EXPECT_EQ(message(c10::AcceleratorError(place, 214, "CUDA error: uncorrectable ECC error encountered")),
             "cuda:0 of node n1 failed: CUDA error: uncorrectable ECC error encountered")
       << "a device may report an earlier call's failure";
+  EXPECT_EQ(message(c10::AcceleratorError(place, 700, "CUDA error: an illegal memory access was encountered")),
+            "CUDA error: an illegal memory access was encountered, seen in training_step() in step 7");
   EXPECT_EQ(message(InvalidJob{"label 12 is not one of 10 classes"}), "label 12 is not one of 10 classes");
 }
 

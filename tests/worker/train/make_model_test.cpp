@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/worker/train/small_module.hpp"
+#include "worker/train/program_call.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -77,6 +78,7 @@ TEST(MakeModel, LetsOtherFailuresOfAConstructorPass) {
   Models models;
   models.add("broken", [](const Options&) -> std::shared_ptr<Module> { throw std::runtime_error{"no such file"}; });
   EXPECT_THROW((void)make_model(models, {.name = "broken"}), std::runtime_error);
+  EXPECT_EQ(failed_call(), "the constructor of the model broken");
 }
 
 TEST(MakeModel, RefusesAFactoryThatMakesNothing) {

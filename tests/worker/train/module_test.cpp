@@ -37,8 +37,8 @@ TEST(Module, RefusesMetricsWhoseNameIsNoLine) {
     FAIL();
   } catch (const std::invalid_argument& error) {
     EXPECT_STREQ(error.what(),
-                 "log: a name is one line of 1 to 200 bytes without control characters that begins with no blank, and "
-                 "not \"my metric/\xC3\xA4\\n\" of 13 bytes");
+                 "log: a name is one line of 1 to 200 bytes, without control characters and without a blank at its "
+                 "beginning; this one is \"my metric/\xC3\xA4\\n\", 13 bytes");
   }
 }
 

@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 
 #include "tests/worker/train/small_module.hpp"
+#include "worker/train/program_call.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -38,6 +40,12 @@ TEST(OpenDatasets, TellsTheModuleItsRankForASamplerOfItsOwn) {
   const auto datasets = open_datasets(module, {}, "", torch::kCPU, {.rank = 1, .world_size = 3});
   ASSERT_TRUE(datasets) << datasets.error().message;
   EXPECT_EQ(datasets->sampler->size(), 13);
+}
+
+TEST(OpenDatasets, LetsAnExceptionOfTheModelPassAndNamesTheCall) {
+  OpeningModule module{[](const DataSource& /*source*/) -> Datasets { throw std::runtime_error{"no such table"}; }};
+  EXPECT_THROW((void)open_datasets(module, {}, "", torch::kCPU, {}), std::runtime_error);
+  EXPECT_EQ(failed_call(), "open_datasets()");
 }
 
 TEST(OpenDatasets, RefusesASamplerOfNoSamplesWhereItIsUsed) {

@@ -49,6 +49,14 @@ TEST(ProgramCall, IsForgottenWhenAnotherBegins) {
   EXPECT_EQ(failed_call(), "");
 }
 
+TEST(ProgramCall, IsForgottenWhenTheCallAroundItHandlesTheException) {
+  {
+    const ProgramCall around{" of the optimizer"};
+    EXPECT_THROW(fail_in_a_step(), std::runtime_error);
+  }
+  EXPECT_EQ(failed_call(), "");
+}
+
 TEST(ProgramCall, IsNotNamedWhenItEndsWellWhileAnExceptionIsOnItsWay) {
   struct CallsAtTheEnd {
     ~CallsAtTheEnd() { const ProgramCall call{"the end"}; }
@@ -109,6 +117,12 @@ class FailingDataset final : public Dataset {
   data::ImageDataset small_ = make_small_dataset(30, 0);
 };
 
+class FailingOptimizer final : public Optimizer {
+ public:
+  void step() override { fail(); }
+  [[nodiscard]] NamedTensors state() override { return {}; }
+};
+
 /// What failed in a training of three steps, an epoch, which `change` has changed.
 std::string call_that_failed(const std::function<void(TrainingRun&)>& change) {
   TrainingRun run{1};
@@ -143,10 +157,19 @@ TEST(ProgramCall, NamesEachFunctionOfTheProgramThatATrainingCalls) {
             }),
             "validation_step() in batch 4 of the validation after step 3");
   EXPECT_EQ(call_that_failed([](TrainingRun& run) {
+              run.ranks[0].module->parameters()[2].register_hook(
+                  [](const torch::Tensor& gradient) -> torch::Tensor { return (fail(), gradient); });
+            }),
+            "backward() of the loss in step 1");
+  EXPECT_EQ(call_that_failed([](TrainingRun& run) {
+              run.ranks[0].module->own_optimizer = [](SmallModule&) { return std::make_unique<FailingOptimizer>(); };
+            }),
+            "the optimizer's step() in step 1");
+  EXPECT_EQ(call_that_failed([](TrainingRun& run) {
               static const FailingDataset data;
               run.training_data = &data;
-            }).substr(0, 32),
-            "the data set's gather() in step ");
+            }),
+            "reading a batch in step 3");
 }
 
 }  // namespace
