@@ -130,10 +130,9 @@ std::string progress_line(const api::TrainingJob& job, Time now) {
     add(epochs ? fmt::format("epoch {}/{}", progress.epoch, *epochs) : fmt::format("epoch {}", progress.epoch));
   add("step " + plan::step_text(progress));
   if (progress.loss) add(fmt::format("{}loss {:.4f}", is_of_first_step ? "first " : "", *progress.loss));
-  // The condition outlives an attempt, until the next one has a loss. A speed is reported with a loss alone.
-  const bool has_loss = progress.loss || progress.samples_per_second;
-  if (has_loss && !progress.loss && plan::is_condition_true(status, plan::condition_non_finite_loss))
-    add("loss is not finite");
+  // The condition may be of the attempt before. An attempt that reports a speed has reported a loss.
+  const bool is_loss_left_out = !progress.loss && progress.samples_per_second;
+  if (is_loss_left_out && plan::is_condition_true(status, plan::condition_non_finite_loss)) add("loss is not finite");
   if (progress.accuracy) add(fmt::format("accuracy {:.4f}", *progress.accuracy));
   if (progress.samples_per_second) add(format_count(*progress.samples_per_second) + " samples/s");
   if (progress.estimated_end && status.phase == Phase::running) {

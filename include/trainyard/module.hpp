@@ -43,8 +43,8 @@ struct StepOutput {
 
 /// A model and how it is trained. Derive from it, register the layers as in any torch::nn::Module, and pass the class
 /// to TRAINYARD_MAIN. The worker calls the functions below from one thread; with the strategies dp and ddp2 on GPUs,
-/// those of each further instance from a thread of its own. An exception ends the rank, with the
-/// function, the step and what() as the job's message.
+/// those of each further instance from a thread of its own. An exception ends the rank, and the job's message names the
+/// function and the step before what().
 class Module : public torch::nn::Module {
  public:
   /// Returns the loss of one batch, with its autograd history; with several optimizers, that of optimizer_turn(). The
@@ -135,7 +135,7 @@ class Module : public torch::nn::Module {
   /// std::invalid_argument, naming the metric, for a value that is no scalar, for a name that is not one line of 1 to
   /// 200 bytes, for one name with two reductions, and in training for a name that the trainer uses itself: "loss",
   /// "samplesPerSecond", "stepTimes/...", "lr" where the job changes it, "grad_norm" where it clips, and with named
-  /// optimizers "NAME_loss" and "NAME_grad_norm" in place of the latter.
+  /// optimizers "NAME_loss", and "NAME_grad_norm" in place of "grad_norm".
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& options = {});
   void log(std::string_view name, double value, const LogOptions& options = {});
 

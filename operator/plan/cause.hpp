@@ -49,12 +49,12 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 /// If two witnesses are equal, the one that ended first decides, and then the lower pod index. A rank with 90 that
 /// names a peer passes the blame to that peer.
 ///
-/// What the end is charged to:
+/// The cause to which the end is charged:
 ///   - application: any end of a container that is not named below, also OOMKilled, 93, and 95 (a hang);
-///   - infrastructure: the exit codes 91, 92 (fenced), 94 (rendezvous), 96 (storage) and 97 (no GPU, or a failed one),
-///   a
-///     pod that the system or its node ended, and 90, unless the peer that it names is known to have ended otherwise;
-///   - deleted, which infrastructure's budget pays for: a pod that was deleted, also one whose container failed after.
+///   - infrastructure: a pod that the system or its node ended; the exit codes 91, 92 (fenced), 94 (rendezvous), 96
+///     (storage) and 97 (no GPU, or a failed one); and 90, unless the peer that it names is known to have ended with
+///     another cause;
+///   - deleted, which infrastructure's budget pays for: a pod that was deleted, also one whose container failed later.
 /// status.attempts keeps the answer: cause, rank, pod, node, exit code and message (transition.hpp). decide.hpp has the
 /// other reasons for a new attempt.
 [[nodiscard]] Judgement judge_members(const Observed& observed, const std::vector<Member>& members, Time now);

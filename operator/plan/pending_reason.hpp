@@ -28,8 +28,8 @@ struct PendingReason {
 [[nodiscard]] std::optional<PendingReason> pending_reason_of(const Observed& observed, const resource::Pod& pod,
                                                              Time now);
 
-/// The reason of the pod with the lowest index that has one; empty if all start as they should. Each counts at once,
-/// but a container in creation whose kubelet reports no failed mount after 30 s (ContainerCreating).
+/// The reason of the pod with the lowest index that has one; empty if all start as they should. Each reason counts at
+/// once, except ContainerCreating, which counts 30 s after the pod was created.
 ///
 /// Where the scheduler has found no place: ClaimMissing if its message says that a PersistentVolumeClaim is not found,
 /// ClaimPending if one is not bound, SchedulingGated if the pod has a scheduling gate, else Unschedulable. An image

@@ -12,6 +12,7 @@
 
 #include "include/trainyard/metrics.hpp"
 #include "worker/observe/metric_sums.hpp"
+#include "worker/observe/step_times.hpp"
 
 namespace trainyard::observe {
 
@@ -36,11 +37,11 @@ class TrainingMetrics final : public MetricSink {
  public:
   void set_batch_size(std::int64_t samples) override { weight_ = static_cast<double>(samples); }
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& options) override {
-    if (own_.contains(name) || name.starts_with("stepTimes/")) refuse(name);
+    if (own_.contains(name) || name.starts_with(step_times_prefix)) refuse(name);
     add(name, value, options);
   }
   void log_own(std::string_view name, const torch::Tensor& value, const LogOptions& options) override {
-    if (own_.emplace(name).second && (steps_.has(name) || epoch_.has(name))) refuse(name);
+    if (own_.emplace(name).second && (steps_.has_seen(name) || epoch_.has_seen(name))) refuse(name);
     add(name, value, options);
   }
 
@@ -58,7 +59,7 @@ class TrainingMetrics final : public MetricSink {
   }
 
   double weight_ = 1.0;
-  std::set<std::string, std::less<>> own_{"loss", "samplesPerSecond"};  // names that the trainer uses
+  std::set<std::string, std::less<>> own_{"loss", std::string{speed_metric}};  // names that the trainer uses
   MetricSums steps_;
   MetricSums epoch_;
 };

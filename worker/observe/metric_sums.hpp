@@ -22,7 +22,8 @@ class MetricSums {
   /// was added with another reduction before.
   void add(std::string_view name, const torch::Tensor& value, double weight, const LogOptions& options);
 
-  [[nodiscard]] bool has(std::string_view name) const { return sums_.contains(name); }
+  /// True once a value of `name` was added, also before the last reduce().
+  [[nodiscard]] bool has_seen(std::string_view name) const { return reductions_.contains(name); }
 
   /// Every metric over all ranks, by one message for all metrics; the ranks need not have the same metrics.
   /// Not-a-number stays in the result. Then clears the sums. Collective; errors of the communicator, and conflict when

@@ -101,6 +101,11 @@ struct Straggler {
   bool operator==(const Straggler&) const = default;
 };
 
+/// Before the names of the times of a step's parts where they are metrics: "stepTimes/data".
+inline constexpr std::string_view step_times_prefix = "stepTimes/";
+/// The metric of the job's speed.
+inline constexpr std::string_view speed_metric = "samplesPerSecond";
+
 /// How many times the median a rank's own time has to be.
 inline constexpr double straggler_factor = 1.5;
 /// How much longer than the median its own time of a step has to be: less is noise of short steps.

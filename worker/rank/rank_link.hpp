@@ -61,7 +61,7 @@ class RankLink {
   virtual void report(const RankProgress& progress) = 0;
   /// Shows the launcher that training makes progress. Cheap; called at least once a step.
   virtual void beat() = 0;
-  /// False for waits of a background thread, in which ranks may be far apart: nobody need hear that they are long.
+  /// False for the link of a background thread, whose waits for other ranks are long in a healthy job too.
   [[nodiscard]] virtual bool is_of_training() const { return true; }
   /// SIGTERM has arrived: save and stop at the next step boundary that all ranks agree on.
   [[nodiscard]] virtual bool is_stop_requested() const = 0;

@@ -126,8 +126,9 @@ rank::RankEnd completed(const Completion& completion) {
   for (const auto& [name, value] : completion.validation) message += fmt::format(", {} {:.4g}", name, value);
   if (completion.loss) message += fmt::format(", training loss {:.4g}", *completion.loss);
   if (completion.skipped_steps.value_or(0) > 0)
-    message += fmt::format("; this attempt left out {} steps, or parts of them, since a loss was not finite",
-                           *completion.skipped_steps);
+    message +=
+        fmt::format("; steps of this attempt that were left out, in whole or in part, since a loss was not finite: {}",
+                    *completion.skipped_steps);
   if (!completion.skipped_steps && completion.loss && !std::isfinite(*completion.loss))
     message +=
         "; a loss since the last log line was not finite, and the weights may be useless: with "

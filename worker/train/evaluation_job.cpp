@@ -31,25 +31,19 @@ using namespace std::chrono_literals;
 constexpr auto evaluation_report_interval = 250ms;
 constexpr std::string_view evaluation_phase = "Validating";
 
-std::string_view done_word(api::Task task) {
-  switch (task) {
-    case api::Task::test:
-      return "tested";
-    case api::Task::predict:
-      return "predicted";
-    default:
-      return "validated";
-  }
-}
+struct TaskWords {
+  std::string_view done;      // "tested 100 samples"
+  std::string_view function;  // of the module, that is called for each batch
+};
 
-std::string_view step_function(api::Task task) {
+TaskWords words_of(api::Task task) {
   switch (task) {
     case api::Task::test:
-      return "test_step()";
+      return {.done = "tested", .function = "test_step()"};
     case api::Task::predict:
-      return "predict_step()";
+      return {.done = "predicted", .function = "predict_step()"};
     default:
-      return "validation_step()";
+      return {.done = "validated", .function = "validation_step()"};
   }
 }
 
@@ -127,7 +121,7 @@ class EvaluationJob {
                                     .loader_threads = loader_threads(parts_.training.data, parts_.data),
                                     .format = number_format(parts_.training),
                                     .step = [this](const Batch& batch, std::int64_t index) { step(batch, index); },
-                                    .function = step_function(parts_.training.task)};
+                                    .function = words_of(parts_.training.task).function};
     return train::evaluate(parts_.module, parts_.data, options, *parts_.group.communicator,
                            {.begin = [this] { agreement_.begin({.is_stop_asked = parts_.link.is_stop_requested()}); },
                             .finish = [this] { return finish_round(); },
@@ -206,7 +200,7 @@ class EvaluationJob {
   }
 
   [[nodiscard]] rank::RankEnd completed(const observe::MetricValues& values) {
-    std::string message = fmt::format("{} {} samples", done_word(parts_.training.task), parts_.data.size());
+    std::string message = fmt::format("{} {} samples", words_of(parts_.training.task).done, parts_.data.size());
     for (const auto& [name, value] : values) message += fmt::format(", {} {:.4g}", name, value);
     if (files_) message += fmt::format("; {} lists the files", parts_.predictions->uri_of(predictions_index));
     for (const std::string_view name : {"val_accuracy", "test_accuracy"}) {
@@ -214,9 +208,9 @@ class EvaluationJob {
     }
     if (parts_.log_files != nullptr) parts_.log_files->add(values, snapshot::Over::validation, /*epoch=*/1);
     if (is_rank0())
-      logging::info(
-          "evaluated",
-          {{"task", done_word(parts_.training.task)}, {"samples", parts_.data.size()}, {"metrics", to_field(values)}});
+      logging::info("evaluated", {{"task", words_of(parts_.training.task).done},
+                                  {"samples", parts_.data.size()},
+                                  {"metrics", to_field(values)}});
     report("Done");
     return {.exit_code = contract::exit_success, .reason = "Completed", .message = message, .culprit = {}};
   }

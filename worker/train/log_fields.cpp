@@ -30,7 +30,8 @@ void log_straggler(std::int64_t step, std::span<const observe::RankTimes> ranks)
 
 observe::MetricValues shown_step_times(std::span<const observe::RankTimes> ranks) {
   observe::MetricValues values;
-  for (const auto& [part, milliseconds] : observe::step_milliseconds(ranks)) values["stepTimes/" + part] = milliseconds;
+  for (const auto& [part, milliseconds] : observe::step_milliseconds(ranks))
+    values[std::string{observe::step_times_prefix} + part] = milliseconds;
   return values;
 }
 

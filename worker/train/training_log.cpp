@@ -46,7 +46,8 @@ Result<void> TrainingLog::show_steps(rank::RankProgress& progress, const Positio
   if (is_rank0())
     log_step(progress, values, {.is_first_step = is_first_line_, .was_loss_finite = is_loss_finite_, .ranks = ranks});
   observe::MetricValues shown = values;
-  if (!is_first_line_ && progress.samples_per_second) shown["samplesPerSecond"] = *progress.samples_per_second;
+  if (!is_first_line_ && progress.samples_per_second)
+    shown[std::string{observe::speed_metric}] = *progress.samples_per_second;
   show(shown, snapshot::Over::steps, Schedule::epoch_of(position),
        is_first_line_ ? observe::MetricValues{} : shown_step_times(ranks));
   is_loss_finite_ = std::isfinite(values.at("loss"));

@@ -108,6 +108,8 @@ TEST(TrainingMetrics, RefuseTheTrainersNamesWhoeverLogsFirst) {
   metrics.log("g_loss", scalar(1.0), {.on_step = false, .on_epoch = true});
   EXPECT_EQ(refusal_of([&] { metrics.log_own("g_loss", scalar(1.0), {}); }), "log(\"g_loss\")" + why);
   metrics.log("grad_norm", scalar(1.0), {});
+  checkpoint::SingleCommunicator alone;
+  ASSERT_TRUE(metrics.steps().reduce(alone).has_value()) << "a line in between changes nothing";
   EXPECT_EQ(refusal_of([&] { metrics.log_own("grad_norm", scalar(1.0), {}); }), "log(\"grad_norm\")" + why);
 }
 

@@ -47,7 +47,10 @@ class Recorder final : public Callback {
   }
   [[nodiscard]] NamedTensors state() override { return {{"steps", steps}}; }
   void before_save() override { ++saves; }
-  void after_restore() override { ++restores; }
+  void after_restore() override {
+    ++restores;
+    if (fails_in_after_restore) throw std::runtime_error{"the state is of no use"};
+  }
 
   std::vector<std::string> told;
   std::vector<double> losses;
@@ -57,6 +60,7 @@ class Recorder final : public Callback {
   std::int64_t stop_after_step = -1;
   std::int64_t throw_after_step = -1;
   bool fails_in_on_exception = false;
+  bool fails_in_after_restore = false;
 
  private:
   void tell(const Module& module, const std::string& what) {
@@ -190,6 +194,18 @@ TEST(Callbacks, HaveTheirStateOfRankZeroBackWhenTheTrainingResumes) {
     EXPECT_EQ(recorder->steps.item<std::int64_t>(), 106);
     EXPECT_EQ(recorder->told.front(), "start 4/0");
   }
+}
+
+TEST(Callbacks, AreNamedWithTheStepThatIsRestoredWhenTheyRefuseIt) {
+  SavingRun saving{1, 4};
+  (void)record_all(saving.run);
+  saving.run.run();
+  saving.run.attempt = 2;
+  saving.run.training.max_steps = 6;
+  record_all(saving.run)[0]->fails_in_after_restore = true;
+  saving.run.run();
+  EXPECT_EQ(saving.run.ranks[0].end.message, "the state is of no use");
+  EXPECT_EQ(saving.run.ranks[0].failed_call, "after_restore() of the callback recorder after step 4");
 }
 
 TEST(Callbacks, AreToldOfAnExceptionWhichEndsTheRankAsTheModulesDo) {

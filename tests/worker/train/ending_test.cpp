@@ -160,9 +160,10 @@ TEST(Completed, SaysWhenTheWeightsMayBeUseless) {
   EXPECT_EQ(completed({.step = 7, .loss = nan}).message,
             "trained 7 steps, training loss nan; a loss since the last log line was not finite, and the weights may be "
             "useless: with training.onNonFiniteLoss stop, rewind or skip they would not be");
-  EXPECT_EQ(completed({.step = 7, .loss = nan, .skipped_steps = 2}).message,
-            "trained 7 steps, training loss nan; this attempt left out 2 steps, or parts of them, since a loss was not "
-            "finite");
+  EXPECT_EQ(
+      completed({.step = 7, .loss = nan, .skipped_steps = 2}).message,
+      "trained 7 steps, training loss nan; steps of this attempt that were left out, in whole or in part, since a "
+      "loss was not finite: 2");
   EXPECT_EQ(completed({.step = 7, .loss = 0.5, .skipped_steps = 0}).message, "trained 7 steps, training loss 0.5");
 }
 

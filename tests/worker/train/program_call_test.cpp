@@ -123,7 +123,7 @@ class FailingOptimizer final : public Optimizer {
   [[nodiscard]] NamedTensors state() override { return {}; }
 };
 
-/// What failed in a training of three steps, an epoch, which `change` has changed.
+/// The failed call of a training of three steps, one epoch, after `change` was applied to it.
 std::string call_that_failed(const std::function<void(TrainingRun&)>& change) {
   TrainingRun run{1};
   run.training_samples = 30;
