@@ -197,10 +197,9 @@ TEST(MembersOf, AreTheRanksThatTheAttemptWasFormedWith) {
             })),
             (States{succeeded, running}))
       << "what is recorded of ranks that there are";
-  EXPECT_EQ(states(an_observed().ended(0, 143).with([](Observed& observed) {
-              observed.job.status.succeeded_ranks = {0};
-            })),
-            (States{succeeded, running}))
+  EXPECT_EQ(
+      states(an_observed().ended(0, 143).with([](Observed& observed) { observed.job.status.succeeded_ranks = {0}; })),
+      (States{succeeded, running}))
       << "also while the pod is still there: one that is deleted in the second of its end looks stopped";
   EXPECT_EQ(states(an_observed().with([](Observed& observed) { observed.job.status.replicas.desired = -1; })),
             States{});
