@@ -18,8 +18,9 @@ using std::chrono::steady_clock;
 
 std::string version_of(const kube::json& object) {
   const auto metadata = object.find("metadata");
-  return metadata != object.end() && metadata->is_object() ? metadata->value("resourceVersion", std::string{})
-                                                           : std::string{};
+  if (metadata == object.end() || !metadata->is_object()) return {};
+  const auto version = metadata->find("resourceVersion");
+  return version != metadata->end() && version->is_string() ? version->get<std::string>() : std::string{};
 }
 
 }  // namespace

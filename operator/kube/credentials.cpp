@@ -130,6 +130,7 @@ Result<void> set_server(ClientConfig& config, std::string_view url) {
   if (host.empty()) return refuse("names no host");
   std::uint16_t port_number = 443;
   if (!port.empty()) {
+    if (port.front() != ':') return refuse("has no : between its IPv6 address and its port");
     port.remove_prefix(1);
     port_number = parse_number<std::uint16_t>(port).value_or(0);
     if (port_number == 0) return refuse("has no number from 1 to 65535 as its port");

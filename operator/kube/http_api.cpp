@@ -34,6 +34,12 @@ std::string call_on_many(std::string_view verb, const ResourceType& type, std::s
                             : fmt::format("{} {} in {}", verb, type.plural, name_space);
 }
 
+/// True when `object` has no `field`, or a text there.
+bool is_text_or_absent(const json& object, const char* field) {
+  const auto found = object.find(field);
+  return found == object.end() || found->is_string();
+}
+
 std::string to_body(const json& object) {
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -79,6 +85,7 @@ Result<ListPage> HttpApi::list(const ResourceType& type, const ListOptions& opti
   const auto items = reply.find("items");
   const auto metadata = reply.find("metadata");
   if (items == reply.end() || metadata == reply.end() || !metadata->is_object() ||
+      !is_text_or_absent(*metadata, "resourceVersion") || !is_text_or_absent(*metadata, "continue") ||
       !(items->is_array() || items->is_null())) {
     return fail(ErrorKind::corrupt, fmt::format("{}: the reply is not a list", tried));
   }

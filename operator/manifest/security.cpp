@@ -59,8 +59,8 @@ json default_pod_context(UserIds user_ids) {
 void add_home(json& container) {
   json& environment = container["env"];
   for (const auto& [name, value] : {std::pair{"HOME", home}, std::pair{"USER", user_name}}) {
-    const bool is_set =
-        std::ranges::any_of(environment, [&](const json& variable) { return variable.value("name", "") == name; });
+    const bool is_set = std::ranges::any_of(
+        environment, [name = name](const json& variable) { return variable.value("name", "") == name; });
     if (!is_set) environment.push_back({{"name", name}, {"value", value}});
   }
 }

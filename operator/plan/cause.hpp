@@ -15,7 +15,8 @@ namespace trainyard::plan {
 struct AttemptEnd {
   api::Cause cause = api::Cause::application;
   bool is_final = false;   ///< A restart cannot help: exit code 93.
-  bool is_charged = true;  ///< A restart counts against a budget of spec.restart, chosen by `cause` (restart.hpp).
+  bool is_charged = true;  ///< A restart counts against the budget of spec.restart that `cause` chooses (restart.hpp).
+                           ///< False where ranks gave up on others for which there was no room yet.
   std::optional<std::int64_t> pod_index;  ///< The culprit's pod's index in the group.
   std::string pod;
   std::string node;
@@ -32,8 +33,8 @@ struct Judgement {
   std::vector<std::string> absent_pods;  ///< Names of the attempt's pods that existed and no longer do.
 };
 
-/// How long to wait for the end of the rank that a rank with exit code 90 says it has lost. The wait is up to a second
-/// longer, since Kubernetes gives a container's end in whole seconds.
+/// How long to wait for a better witness after a rank has ended with 90 (lost a peer) or 91 (asked to stop). The wait
+/// is up to a second longer, since Kubernetes gives a container's end in whole seconds.
 inline constexpr std::chrono::milliseconds witness_wait{2'000};
 
 /// Decides whether the attempt has lost a member, which member is the culprit, and which cause that is charged to.
@@ -46,8 +47,8 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 ///   5. a container that ended with any other failure;
 ///   6. one that ended with 91 (asked to stop) or 90 (lost a peer), which is believed only if no better witness comes
 ///      until `witness_wait` after its end.
-/// If two witnesses are equal, the one that ended first decides, and then the lower pod index. A rank with 90 that
-/// names a peer passes the blame to that peer.
+/// Among witnesses of one number in this list the one that ended first decides, and then the lower pod index. Where a
+/// rank ended with 90 and named the peer that it lost, that peer is the culprit.
 ///
 /// The cause to which the end is charged:
 ///   - application: any end of a container that is not named below, also OOMKilled, 93, and 95 (a hang);
@@ -55,8 +56,9 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 ///     (storage) and 97 (no GPU, or a failed one); and 90, unless the peer that it names is known to have ended with
 ///     another cause;
 ///   - deleted, which infrastructure's budget pays for: a pod that was deleted, also one whose container failed later.
-/// status.attempts keeps the answer: cause, rank, pod, node, exit code and message (transition.hpp). decide.hpp has the
-/// other reasons for a new attempt.
+/// status.attempts keeps the answer: cause, rank, pod, node, exit code and message (transition.hpp). Nobody is charged
+/// for a new attempt because the spec was edited before all pods ran, because avoided nodes are tried again, or because
+/// the job is resumed (decide.hpp).
 [[nodiscard]] Judgement judge_members(const Observed& observed, const std::vector<Member>& members, Time now);
 
 }  // namespace trainyard::plan

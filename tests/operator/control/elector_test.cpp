@@ -186,6 +186,113 @@ TEST(Elector, StopsWaitingWhenAskedTo) {
   EXPECT_FALSE(first->wait_until_leader(stop.get_token())) << "a leader that is to stop does not begin again";
 }
 
+/// A server whose answer to each read says nothing of the lease.
+class UnhelpfulServer final : public fakes::RefusingApi {
+ public:
+  explicit UnhelpfulServer(Result<json> answer) : answer_{std::move(answer)} {}
+  Result<json> get(const kube::ResourceType&, std::string_view, std::string_view) override {
+    ++reads_;
+    reads_.notify_all();
+    return answer_;
+  }
+  Result<json> create(const kube::ResourceType&, std::string_view, const json&, const kube::CreateOptions&) override {
+    ++writes_;
+    return fail(ErrorKind::internal, "it is not to be written");
+  }
+  Result<json> update(const kube::ResourceType&, std::string_view, const json&) override {
+    ++writes_;
+    return fail(ErrorKind::internal, "it is not to be written");
+  }
+  /// Returns once the elector has handled an answer.
+  void wait_for_second_read() {
+    for (int reads = reads_; reads < 2; reads = reads_) reads_.wait(reads);
+  }
+  [[nodiscard]] int writes() const { return writes_; }
+
+ private:
+  const Result<json> answer_;
+  std::atomic<int> reads_ = 0;
+  std::atomic<int> writes_ = 0;
+};
+
+TEST(Elector, HasSeenNoLeaseThatItCouldNotRead) {
+  const SystemClock clock;
+  const json malformed{{"metadata", {{"name", "op"}, {"namespace", "ns"}, {"uid", "u"}}},
+                       {"spec", {{"renewTime", "yesterday"}}}};
+  for (const Result<json>& answer : {Result<json>{fail(ErrorKind::unavailable, "no connection")},
+                                     Result<json>{fail(ErrorKind::forbidden, "no right")}, Result<json>{malformed}}) {
+    UnhelpfulServer api{answer};
+    std::stop_source stop;
+    const auto elector = candidate(api, clock, "blind");
+    auto led = std::async(std::launch::async, [&] { return elector->wait_until_leader(stop.get_token()); });
+    api.wait_for_second_read();
+    EXPECT_FALSE(elector->has_seen_lease());
+    stop.request_stop();
+    EXPECT_FALSE(led.get());
+    EXPECT_EQ(api.writes(), 0) << "another process may lead";
+  }
+}
+
+TEST(Elector, WritesNothingAtItsEndUnlessItLeads) {
+  const SystemClock clock;
+  local::MemoryApi api{clock};
+  std::stop_source stop;
+  const auto first = candidate(api, clock, "first");
+  ASSERT_TRUE(first->wait_until_leader(stop.get_token()));
+  candidate(api, clock, "second").reset();
+  EXPECT_TRUE(first->is_leader());
+  EXPECT_EQ(holder(api), "first");
+}
+
+TEST(WriteGate, PassesOnAllThatTheCallerSays) {
+  const SystemClock clock;
+  local::MemoryApi api{clock};
+  WriteGate gate{api, [] { return true; }};
+  const auto pod = [](const std::string& name, const std::string& label = {}) -> json {
+    return {{"metadata", {{"name", name}, {"namespace", "ns"}, {"labels", {{"l", label}}}}},
+            {"spec", {{"containers", {{{"name", "worker"}, {"image", "i"}}}}}}};
+  };
+  ASSERT_TRUE(gate.create(kube::pods, "ns", pod("dry"), {.is_dry_run = true}));
+  EXPECT_FALSE(api.get(kube::pods, "ns", "dry")) << "a dry run makes nothing";
+  ASSERT_TRUE(gate.create(kube::pods, "ns", pod("p", "1"), {}));
+  ASSERT_TRUE(gate.create(kube::pods, "ns", pod("q", "2"), {}));
+  const auto removed = gate.remove(kube::pods, "ns", "p", {.uid = "of-another-pod"});
+  ASSERT_FALSE(removed);
+  EXPECT_EQ(removed.error().kind, ErrorKind::conflict);
+  EXPECT_TRUE(gate.remove(kube::pods, "ns", "p", {.uid = (*api.get(kube::pods, "ns", "p"))["metadata"]["uid"]}));
+  EXPECT_FALSE(api.get(kube::pods, "ns", "p"));
+  const json patch = json::array({{{"op", "replace"}, {"path", "/metadata/labels/l"}, {"value", "3"}}});
+  EXPECT_TRUE(gate.patch(kube::pods, "ns", "q", kube::PatchType::json_patch, patch));
+  EXPECT_EQ(gate.list(kube::pods, {.name_space = "ns", .label_selector = "l=3"})->items.size(), 1U);
+  EXPECT_EQ(gate.list(kube::pods, {.name_space = "other"})->items.size(), 0U);
+  json changed = *gate.get(kube::pods, "ns", "q");
+  changed["status"]["phase"] = "Running";
+  ASSERT_TRUE(gate.update_status(kube::pods, "ns", changed));
+  EXPECT_EQ((*api.get(kube::pods, "ns", "q"))["status"]["phase"], "Running");
+  EXPECT_FALSE(gate.update(kube::pods, "ns", changed)) << "its version is not the stored one any more";
+}
+
+TEST(WriteGate, PassesOnAWatch) {
+  const SystemClock clock;
+  local::MemoryApi api{clock};
+  WriteGate gate{api, [] { return false; }};
+  ASSERT_TRUE(api.create(kube::leases, "ns", {{"metadata", {{"name", "a"}, {"namespace", "ns"}}}}));
+  const std::string version = gate.list(kube::leases, {})->resource_version;
+  ASSERT_TRUE(api.create(kube::leases, "ns", {{"metadata", {{"name", "b"}, {"namespace", "ns"}}}}));
+  std::stop_source stop;
+  std::vector<std::string> names;
+  const auto ended = gate.watch(
+      kube::leases, {.resource_version = version},
+      [&](const kube::WatchEvent& event) {
+        names.push_back(event.object["metadata"]["name"]);
+        stop.request_stop();
+      },
+      stop.get_token());
+  EXPECT_EQ(names, std::vector<std::string>{"b"});
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().kind, ErrorKind::cancelled);
+}
+
 TEST(WriteGate, RefusesWritesAndLetsReadsThrough) {
   const SystemClock clock;
   local::MemoryApi api{clock};

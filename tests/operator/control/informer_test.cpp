@@ -259,8 +259,10 @@ TEST(Informer, WaitsForAListThatFailsOtherwiseEvenIfItsKindIsOptional) {
 TEST(Informer, LeavesOutAnObjectThatCannotBeRead) {
   ScriptedApi api;
   api.lists = {kube::ListPage{{json::object(), object("a", "1")}, "5", ""}};
-  api.watches = {
-      {{{WatchEventType::added, {{"metadata", {{"resourceVersion", "6"}}}}}}, fail(ErrorKind::unavailable, "dropped")}};
+  api.watches = {{{{WatchEventType::added, {{"metadata", {{"resourceVersion", "6"}}}}},
+                   {WatchEventType::modified, {{"metadata", {{"resourceVersion", 7}}}}},
+                   {WatchEventType::deleted, {{"metadata", "b"}}}},
+                  fail(ErrorKind::unavailable, "dropped")}};
   const Outcome done = run(api);
   EXPECT_EQ(done.asked, (Texts{"list ", "watch 5", "watch 6"}));
   EXPECT_EQ(done.cached, (Texts{"a@1"}));
@@ -297,6 +299,36 @@ TEST(CacheSink, KeepsTheLastReadableVersionOfAnObjectAndReportsTheError) {
   sink.erase(bad);
   EXPECT_EQ(cached_version(), "none");
   EXPECT_EQ(changes, (Texts{"a", "a"}));
+}
+
+TEST(CacheSink, LeavesObjectsOfOtherNamespacesToTheirOwnLists) {
+  ObjectCache<Thing> cache;
+  Texts changes;
+  CacheSink<Thing> sink{cache, "ns", parse_thing, [&](const Thing& thing) { changes.push_back(thing.metadata.name); }};
+  json elsewhere = object("b", "2");
+  elsewhere["metadata"]["namespace"] = "other";
+  cache.put(*parse_thing(elsewhere));
+  sink.put(object("a", "1"));
+  sink.begin_list();
+  sink.end_list("9");
+  EXPECT_EQ(cache.keys(), (std::vector<ObjectKey>{{"other", "b"}}));
+  sink.put(object("a", "12"));
+  sink.begin_list();
+  sink.forget();
+  EXPECT_EQ(cache.keys(), (std::vector<ObjectKey>{{"other", "b"}}));
+  EXPECT_EQ(changes, Texts(4, "a"));
+}
+
+TEST(CacheSink, SkipsADeletionOfWhichNobodyKnowsWhatItDeletes) {
+  ObjectCache<Thing> cache;
+  Texts changes;
+  CacheSink<Thing> sink{cache, "", parse_thing, [&](const Thing& thing) { changes.push_back(thing.metadata.name); }};
+  sink.put(object("a", "1"));
+  sink.erase(json::object());
+  EXPECT_EQ(cache.size(), 1U);
+  EXPECT_EQ(changes, Texts{"a"});
+  sink.erase(object("unknown", "3"));
+  EXPECT_EQ(changes, (Texts{"a", "unknown"})) << "an object that was gone before it was seen";
 }
 
 TEST(CacheSink, ErasesNoSuccessorByTheEventOfItsPredecessorsDeletion) {

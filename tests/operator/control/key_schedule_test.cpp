@@ -74,6 +74,23 @@ TEST(KeySchedule, HoldsAKeyBackWhileSomebodyHasIt) {
   EXPECT_EQ(keys.take(start + seconds{9}), std::nullopt);
 }
 
+TEST(KeySchedule, GivesAKeyThatWasAskedForMeanwhileWhenItIsDue) {
+  KeySchedule keys = schedule();
+  keys.add(a, start);
+  ASSERT_EQ(keys.take(start), a);
+  EXPECT_EQ(keys.size(), 0U);
+  keys.add(a, start + seconds{5});
+  keys.add(a, start + seconds{9});
+  EXPECT_EQ(keys.size(), 1U);
+  keys.finish(b);
+  EXPECT_EQ(keys.next_due(), std::nullopt) << "another key was finished";
+  keys.finish(a);
+  EXPECT_EQ(keys.next_due(), start + seconds{5});
+  keys.finish(a);
+  EXPECT_EQ(keys.take(start + seconds{4}), std::nullopt);
+  EXPECT_EQ(keys.take(start + seconds{5}), a);
+}
+
 TEST(KeySchedule, TakesNoMoreKeysThanItsBound) {
   KeySchedule keys = schedule();
   EXPECT_TRUE(keys.add(a, start));

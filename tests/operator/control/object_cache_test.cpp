@@ -32,6 +32,19 @@ TEST(ObjectCache, KeepsTheNewerOfTwoVersionsOfOneObject) {
   EXPECT_EQ(cache.find({"ns", "a"})->metadata.resource_version, "11");
 }
 
+TEST(IsOlderVersion, ComparesNumbersOfAnyLength) {
+  struct Row {
+    const char* left;
+    const char* right;
+    bool is_older;
+  };
+  for (const Row& row : {Row{"9", "10", true}, Row{"10", "9", false}, Row{"10", "11", true}, Row{"11", "10", false},
+                         Row{"10", "10", false}, Row{"", "1", true}, Row{"1", "", false}, Row{"", "", false},
+                         Row{"18446744073709551615", "100000000000000000000", true}}) {
+    EXPECT_EQ(is_older_version(row.left, row.right), row.is_older) << row.left << " " << row.right;
+  }
+}
+
 TEST(ObjectCache, TakesAnotherObjectOfTheSameNameWhateverItsVersion) {
   ObjectCache<Item> cache;
   cache.put(item("a", "u", "10"));
@@ -103,10 +116,29 @@ TEST(ObjectCache, DoesNotBringBackAnObjectThatWasReportedGone) {
   ObjectCache<Item> cache;
   cache.put(item("a", "u", "1"));
   cache.erase({"ns", "a"}, "u");
-  cache.put(item("a", "u", "2"));  // the late reply of a write
+  EXPECT_FALSE(cache.put(item("a", "u", "2"))) << "the late reply of a write";
   EXPECT_FALSE(cache.find({"ns", "a"}));
-  cache.put(item("a", "w", "3"));
+  EXPECT_TRUE(cache.put(item("a", "w", "3")));
   EXPECT_TRUE(cache.find({"ns", "a"}));
+  EXPECT_EQ(cache.erase_unlisted("", {}, "9").size(), 1U);
+  EXPECT_FALSE(cache.put(item("a", "w", "4"))) << "a list that lacks it reports it gone too";
+  cache.erase({"ns", "b"}, "x");
+  EXPECT_FALSE(cache.put(item("b", "x", "5"))) << "its deletion came before the reply of its creation";
+}
+
+TEST(ObjectCache, RemembersADeletionForAsLongAsFewOthersFollow) {
+  ObjectCache<Item> cache;
+  for (int count = 0; count <= 4096; ++count) cache.erase({"ns", "a"}, "uid-" + std::to_string(count));
+  EXPECT_TRUE(cache.put(item("a", "uid-0", "1"))) << "its memory is bounded";
+  EXPECT_FALSE(cache.put(item("a", "uid-1", "1")));
+  EXPECT_FALSE(cache.put(item("a", "uid-4096", "1")));
+}
+
+TEST(ObjectCache, TakesAnObjectAgainThatWasErasedWithoutAUid) {
+  ObjectCache<Item> cache;
+  cache.put(item("a", "u", "1"));
+  cache.erase({"ns", "a"});
+  EXPECT_TRUE(cache.put(item("a", "u", "1"))) << "nobody reported a deletion";
 }
 
 TEST(ObjectCache, BelievesAListMoreThanAReply) {
@@ -123,11 +155,13 @@ TEST(ObjectCache, ErasesWhatAListDidNotHaveAndNothingNewer) {
   ObjectCache<Item> cache;
   cache.put(item("listed", "u1", "1"));
   cache.put(item("gone", "u2", "2"));
+  cache.put(item("gone last", "u5", "10"));
   cache.put(item("younger", "u3", "11"));  // created by us after the list was taken
   Item elsewhere = item("elsewhere", "u4", "1");
   elsewhere.metadata.name_space = "other";
   cache.put(elsewhere);
-  EXPECT_EQ(cache.erase_unlisted("ns", {{"ns", "listed"}}, "10"), std::vector<Item>{item("gone", "u2", "2")});
+  EXPECT_EQ(cache.erase_unlisted("ns", {{"ns", "listed"}}, "10"),
+            (std::vector<Item>{item("gone", "u2", "2"), item("gone last", "u5", "10")}));
   EXPECT_EQ(cache.size(), 3U);
   EXPECT_EQ(cache.erase_unlisted("", {}, "10").size(), 2U);
 }

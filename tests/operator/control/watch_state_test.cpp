@@ -19,6 +19,8 @@ TEST(WatchState, ListsPageByPageAndThenWatchesFromTheListsVersion) {
   WatchState state;
   state = after_page(state, page("second"));
   EXPECT_EQ(state, (WatchState{.phase = Phase::listing, .continue_token = "second"}));
+  state.failures = 3;
+  EXPECT_EQ(after_page(state, page("third")).failures, 0);
   state = after_page(state, page(""));
   EXPECT_EQ(state, watching);
 }
@@ -54,7 +56,9 @@ TEST(WatchState, KnowsWhatEachEndOfAWatchMeans) {
        {Row{ErrorKind::gone, 0, Phase::listing}, Row{ErrorKind::unavailable, 0, Phase::watching},
         Row{ErrorKind::unavailable, 50, Phase::watching}, Row{ErrorKind::throttled, 0, Phase::watching},
         Row{ErrorKind::unauthorized, 0, Phase::watching}, Row{ErrorKind::forbidden, 0, Phase::watching},
-        Row{ErrorKind::timeout, 0, Phase::watching}, Row{ErrorKind::timeout, 2, Phase::listing},
+        Row{ErrorKind::timeout, 0, Phase::watching}, Row{ErrorKind::timeout, 1, Phase::watching},
+        Row{ErrorKind::timeout, 2, Phase::listing}, Row{ErrorKind::cancelled, 0, Phase::watching},
+        Row{ErrorKind::not_found, 0, Phase::listing}, Row{ErrorKind::internal, 0, Phase::listing},
         Row{ErrorKind::corrupt, 0, Phase::listing}, Row{ErrorKind::invalid, 0, Phase::listing}}) {
     WatchState before = watching;
     before.failures = row.failures_before;

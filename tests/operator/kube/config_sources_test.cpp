@@ -15,6 +15,8 @@ kind: Config
 current-context: main
 contexts:
 - {{name: other, context: {{cluster: nowhere, user: nobody}}}}
+- {{name: without user, context: {{cluster: c, user: c}}}}
+- {{name: second, context: {{cluster: c, user: u, namespace: another}}}}
 - {{name: main, context: {{cluster: c, user: u, namespace: team}}}}
 clusters:
 - name: c
@@ -96,7 +98,13 @@ TEST(LoadKubeconfig, NamesASettingThatIsNotSupported) {
         Row{"x: y", "exec: {command: aws, command: gke}", "command is given twice"},
         Row{"x: y", "auth-provider: {name: gcp}, exec: {command: aws}", "auth-provider is not supported"},
         Row{"x: y", "username: a, password: b", "username is not supported"},
+        Row{"x: y", "password: b", "password is not supported"},
+        Row{"x: y", "as: root, token: t", "as is not supported"},
+        Row{"x: y", "as-uid: 1, token: t", "as-uid is not supported"},
+        Row{"x: y", "as-groups: [admins], token: t", "as-groups is not supported"},
         Row{"x: y", "client-certificate-data: Y2E=", "are given only together"},
+        Row{"x: y", "client-key-data: Y2E=", "are given only together"},
+        Row{"x: y", "client-certificate: none.crt", "client-certificate from"},
         Row{"certificate-authority-data: '?'", "token: t", "certificate-authority-data: it is not base64"},
         Row{"certificate-authority: none.crt", "token: t", "none.crt: No such file"}}) {
     const auto config = load(folder, row.cluster, row.user);
@@ -191,6 +199,28 @@ TEST(LoadKubeconfig, NamesTheEntryThatIsMissing) {
             std::string::npos);
   EXPECT_NE(load(folder, "", "token: t", "other").error().message.find("no cluster named \"nowhere\""),
             std::string::npos);
+  const auto without_user = load(folder, "", "token: t", "without user");
+  ASSERT_FALSE(without_user);
+  EXPECT_NE(without_user.error().message.find("no user named \"c\""), std::string::npos);
+}
+
+TEST(LoadKubeconfig, PrefersTheContextThatIsAskedForToTheCurrentOne) {
+  const fakes::TemporaryFolder folder;
+  const auto config = load(folder, "", "token: t", "second");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->name_space, "another");
+}
+
+TEST(LoadKubeconfig, TellsThePluginTheAuthoritiesOfAFileToo) {
+  const PluginProgram program{R"(echo "$KUBERNETES_EXEC_INFO" > info; token t)"};
+  program.folder().write("ca.crt", "ca");
+  const auto config =
+      load(program.folder(), "certificate-authority: ca.crt",
+           "exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: ./plugin, "
+           "provideClusterInfo: true}");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(nlohmann::json::parse(program.text("info"))["spec"]["cluster"],
+            nlohmann::json::parse(R"({"server": "https://10.0.0.1:6443", "certificate-authority-data": "Y2E="})"));
 }
 
 TEST(LoadKubeconfig, RefusesAFileThatIsNone) {
@@ -220,9 +250,11 @@ TEST(LoadServiceAccount, ReadsTheMountOfAPod) {
 }
 
 TEST(LoadServiceAccount, SaysThatThisIsNoPod) {
-  const auto config = load_service_account({.folder = "/", .host = "", .port = ""});
-  ASSERT_FALSE(config);
-  EXPECT_EQ(config.error().kind, ErrorKind::not_found);
+  for (const auto& [host, port] : {std::pair{"", ""}, {"10.96.0.1", ""}, {"", "443"}}) {
+    const auto config = load_service_account({.folder = "/", .host = host, .port = port});
+    ASSERT_FALSE(config);
+    EXPECT_EQ(config.error().kind, ErrorKind::not_found) << host << " " << port;
+  }
 }
 
 TEST(LoadServiceAccount, NamesTheFileThatTheMountLacks) {

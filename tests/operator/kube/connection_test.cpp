@@ -30,6 +30,17 @@ TEST(ConnectionPool, SaysThatAllConnectionsAreInUse) {
   EXPECT_EQ(refused.error().message, "all 1 connections to the API server were in use for 1 ms");
 }
 
+TEST(ConnectionPool, LendsAsManyConnectionsAsItMayHave) {
+  const ClientConfig config = nowhere();
+  ConnectionPool pool{config, 2};
+  for (int round = 0; round < 3; ++round) {
+    const auto first = pool.lease(minutes{1});
+    const auto second = pool.lease(minutes{1});
+    ASSERT_TRUE(first && second) << round;
+    EXPECT_FALSE(pool.lease(milliseconds{0})) << round;
+  }
+}
+
 TEST(ConnectionPool, LendsTheWarmestConnectionFirst) {
   const ClientConfig config = nowhere();
   ConnectionPool pool{config, 2};

@@ -5,6 +5,7 @@
 
 #include "operator/kube/credentials.hpp"
 #include "operator/kube/http_api.hpp"
+#include "tests/fakes/redirection.hpp"
 #include "tests/fakes/scripted_api_server.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
@@ -49,6 +50,31 @@ TEST(AuthoritySource, KeepsTheLastThatCouldBeUsed) {
   }
   std::filesystem::remove(folder.file("ca.crt"));
   EXPECT_EQ(source->pem(), good) << "a file that is gone";
+}
+
+TEST(AuthoritySource, WarnsOnceOfEachReasonForWhichItCannotBeRenewed) {
+  const fakes::TemporaryFolder folder;
+  const std::string good = CertificateAuthority{"good"}.pem();
+  const auto source = AuthoritySource::of_file(folder.write("ca.crt", good));
+  ASSERT_TRUE(source);
+  const auto log = folder.write("log", "");
+  {
+    const fakes::Redirection error{STDERR_FILENO, log, O_WRONLY};
+    for (int turn = 0; turn < 3; ++turn) {
+      folder.write("ca.crt", "torn");
+      EXPECT_EQ(source->pem(), good);
+      EXPECT_EQ(source->pem(), good);
+      folder.write("ca.crt", good + good);
+      EXPECT_EQ(source->pem(), good + good);
+      folder.write("ca.crt", good);
+      EXPECT_EQ(source->pem(), good);
+    }
+  }
+  const std::string words = fakes::text_of(log);
+  std::size_t warnings = 0;
+  for (auto at = words.find("cannot be renewed"); at != std::string::npos; at = words.find("cannot be renewed", at + 1))
+    ++warnings;
+  EXPECT_EQ(warnings, 3U) << words;
 }
 
 TEST(AuthoritySource, SaysWhichFileCannotBeRead) {
@@ -132,6 +158,8 @@ TEST(SetServer, TakesHostPortAndPrefixApart) {
   for (const Row& row :
        {Row{"https://10.0.0.1:6443", "10.0.0.1", 6443, ""}, Row{"https://k8s.example.com", "k8s.example.com", 443, ""},
         Row{"https://[fd00::1]:6443/", "fd00::1", 6443, ""}, Row{"https://[fd00::1]", "fd00::1", 443, ""},
+        Row{"https://[fd00::1]/k8s", "fd00::1", 443, "/k8s"}, Row{"https://host:65535", "host", 65535, ""},
+        Row{"https://host:1//", "host", 1, ""},
         Row{"https://proxy/k8s/clusters/c-1/", "proxy", 443, "/k8s/clusters/c-1"}}) {
     ClientConfig config;
     ASSERT_TRUE(set_server(config, row.url)) << row.url;
@@ -143,7 +171,9 @@ TEST(SetServer, TakesHostPortAndPrefixApart) {
 
 TEST(SetServer, RefusesWhatIsNoHttpsAddress) {
   for (const char* url : {"", "http://127.0.0.1:8001", "10.0.0.1:6443", "https://", "https://:6443",
-                          "https://host:port", "https://host:0", "https://host:70000", "https://[fd00::1"}) {
+                          "https://host:port", "https://host:0", "https://host:70000", "https://host:65536",
+                          "https://host:", "https://host:6443x", "https://fd00::1", "https://[fd00::1",
+                          "https://[fd00::1]x6443", "https://[fd00::1]6443", "https://[fd00::1]:", "https://[]:6443"}) {
     ClientConfig config;
     const auto set = set_server(config, url);
     ASSERT_FALSE(set) << url;

@@ -52,8 +52,12 @@ TEST(DefaultKubeconfig, IsTheFirstFileOfTheListThatIsThereElseTheOneAtHome) {
   EXPECT_EQ(found(folder.file("missing").string()), "/home/me/.kube/config");
   EXPECT_EQ(found(""), "/home/me/.kube/config");
   const Variable kubeconfig{"KUBECONFIG", nullptr};
-  const Variable home{"HOME", "/home/me"};
-  EXPECT_EQ(default_kubeconfig(), "/home/me/.kube/config");
+  {
+    const Variable home{"HOME", "/home/me"};
+    EXPECT_EQ(default_kubeconfig(), "/home/me/.kube/config");
+  }
+  const Variable home{"HOME", nullptr};
+  EXPECT_EQ(default_kubeconfig(), ".kube/config");
 }
 
 TEST(ServiceAccountMount, IsWhatTheVariablesOfAPodSay) {

@@ -123,7 +123,9 @@ TEST(HttpApi, ListsInPages) {
 }
 
 TEST(HttpApi, RefusesAListThatIsNone) {
-  for (const char* body : {"", "[]", "{}", R"({"metadata":{},"items":3})", R"({"metadata":3,"items":[]})"}) {
+  for (const char* body :
+       {"", "[]", "{}", R"({"metadata":{},"items":3})", R"({"metadata":3,"items":[]})",
+        R"({"metadata":{"resourceVersion":3},"items":[]})", R"({"metadata":{"continue":true},"items":[]})"}) {
     ScriptedApiServer server{[&](const auto&, auto& response) { answer_json(response, body); }};
     const auto page = api_of(server)->list(pods, {});
     ASSERT_FALSE(page) << body;

@@ -74,6 +74,23 @@ TEST(HttpApiWatch, IsUnavailableWhenTheStreamIsDropped) {
   }
 }
 
+TEST(HttpApiWatch, KnowsWhenTheServerSentAnEventLast) {
+  ScriptedApiServer server{stream_of({std::string{added}}, End::clean)};
+  const auto api = HttpApi::make(server.config());
+  const Instant before = std::chrono::steady_clock::now();
+  ASSERT_LT((*api)->last_answer(), before);
+  EXPECT_TRUE((*api)->watch(pods, {}, [](const WatchEvent&) {}, {}));
+  EXPECT_GE((*api)->last_answer(), before) << "watches may be all that a quiet operator hears";
+}
+
+TEST(HttpApiWatch, IsCorruptWhereAnEventIsNone) {
+  ScriptedApiServer server{stream_of({std::string{added} + "no event\n"}, End::clean)};
+  const Watched watched = watch(server);
+  ASSERT_FALSE(watched.ended);
+  EXPECT_EQ(watched.ended.error().kind, ErrorKind::corrupt);
+  EXPECT_EQ(watched.events.size(), 1U);
+}
+
 TEST(HttpApiWatch, DoesNotTakeATornLineForTheEnd) {
   ScriptedApiServer server{stream_of({std::string{added}, std::string{added.substr(0, 30)}}, End::clean)};
   const Watched watched = watch(server);

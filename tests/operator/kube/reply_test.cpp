@@ -47,7 +47,9 @@ TEST(ErrorOfReply, HasTheKindThatSaysWhatTheCallerCanDo) {
         Row{410, "Gone", ErrorKind::gone}, Row{410, "Expired", ErrorKind::gone},
         Row{422, "Invalid", ErrorKind::invalid}, Row{429, "TooManyRequests", ErrorKind::throttled},
         Row{500, "InternalError", ErrorKind::unavailable}, Row{503, "ServiceUnavailable", ErrorKind::unavailable},
-        Row{504, "Timeout", ErrorKind::timeout}}) {
+        Row{504, "Timeout", ErrorKind::timeout}, Row{400, "Expired", ErrorKind::gone},
+        Row{409, "", ErrorKind::conflict}, Row{404, "AlreadyExists", ErrorKind::not_found},
+        Row{302, "Found", ErrorKind::internal}}) {
     const Error error = error_of_reply("create pods a/b", row.http_status, status(row.http_status, row.reason, "no"));
     EXPECT_EQ(error.kind, row.kind) << row.http_status << " " << row.reason;
   }
@@ -64,8 +66,16 @@ TEST(ErrorOfReply, DistinguishesARefusalByAdmissionFromAWrongObject) {
               ErrorKind::forbidden)
         << message;
   }
-  EXPECT_EQ(error_of_reply("create pods a/b", 422, status(422, "Invalid", "spec.containers: Required value")).kind,
-            ErrorKind::invalid);
+  const std::string wrong_object =
+      R"(pods "a" is invalid: metadata.annotations: "admission webhook x" denied by nobody)";
+  for (const char* message : {"spec.containers: Required value", wrong_object.c_str(), "the proxy denied the request",
+                              "ValidatingAdmissionPolicy 'limits': wrong", "the filter denied request 7"}) {
+    EXPECT_EQ(error_of_reply("create pods a/b", 422, status(422, "Invalid", message)).kind, ErrorKind::invalid)
+        << message;
+  }
+  const char* denial = denials.front().second;
+  EXPECT_EQ(error_of_reply("create pods a/b", 500, status(500, "InternalError", denial)).kind, ErrorKind::unavailable)
+      << "the server's own failure may pass";
 }
 
 TEST(ErrorOfReply, HasTheServersMessageAfterTheFailedCall) {
@@ -73,11 +83,20 @@ TEST(ErrorOfReply, HasTheServersMessageAfterTheFailedCall) {
             "create pods a/b: exceeded quota: team (HTTP 403 Forbidden)");
   EXPECT_EQ(error_of_reply("get pods a/b", 502, "Bad Gateway\n").message, "get pods a/b: HTTP 502: Bad Gateway");
   EXPECT_EQ(error_of_reply("get pods a/b", 503, "").message, "get pods a/b: HTTP 503");
+  EXPECT_EQ(error_of_reply("get pods a/b", 404, R"({"kind":"Status","code":200})").message,
+            "get pods a/b: the server gave no reason (HTTP 404)");
+  EXPECT_LT(error_of_reply("get pods a/b", 502, std::string(100'000, 'x')).message.size(), 300U);
 }
 
 TEST(ErrorOfReply, KeepsHowLongToWait) {
   auto refusal = nlohmann::json::parse(status(429, "TooManyRequests", "slow down"));
   EXPECT_EQ(error_of_reply("", 429, refusal.dump()).retry_after, std::nullopt);
+  for (const int count : {0, -1}) {
+    refusal["details"]["retryAfterSeconds"] = count;
+    EXPECT_EQ(error_of_reply("", 429, refusal.dump()).retry_after, std::nullopt) << count;
+  }
+  EXPECT_EQ(error_of_reply("", 503, "Service Unavailable", seconds{7}).retry_after, seconds{7})
+      << "the header of a proxy, which sends no Status";
   refusal["details"]["retryAfterSeconds"] = 3;
   EXPECT_EQ(error_of_reply("", 429, refusal.dump()).retry_after, seconds{3});
   EXPECT_EQ(error_of_reply("", 429, refusal.dump(), seconds{7}).retry_after, seconds{7})

@@ -15,6 +15,8 @@ TEST(RequestPath, NamesObjectsOfEveryGroupAndScope) {
 
 TEST(RequestPath, EncodesWhatCouldLeaveItsPlace) {
   EXPECT_EQ(object_path(pods, "a", "../../nodes/x?y"), "/api/v1/namespaces/a/pods/..%2F..%2Fnodes%2Fx%3Fy");
+  EXPECT_EQ(collection_path(pods, "a/../b"), "/api/v1/namespaces/a%2F..%2Fb/pods");
+  EXPECT_EQ(object_path(pods, "a", "Az09-._~ %+\u00e9"), "/api/v1/namespaces/a/pods/Az09-._~%20%25%2B%C3%A9");
 }
 
 TEST(ListPath, AsksForAPage) {
@@ -26,6 +28,8 @@ TEST(ListPath, AsksForAPage) {
   EXPECT_EQ(list_path(pods, options),
             "/api/v1/namespaces/a/pods?labelSelector=trainyard.dev%2Fjob%2Cx%21%3D1&continue=t%3D&limit=500");
   EXPECT_EQ(list_path(nodes, {}), "/api/v1/nodes");
+  EXPECT_EQ(list_path(events, {.field_selector = "reason=FailedMount"}),
+            "/apis/events.k8s.io/v1/events?fieldSelector=reason%3DFailedMount");
 }
 
 TEST(WatchPath, AsksForBookmarksFromAVersionOn) {

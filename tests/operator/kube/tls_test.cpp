@@ -42,6 +42,32 @@ TEST(Tls, RefusesAServerThatOnlyTheMachinesOwnAuthoritiesCouldVouchFor) {
   EXPECT_FALSE(get_with(config));
 }
 
+TEST(Tls, TrustsEachAuthorityOfABundle) {
+  ScriptedApiServer server{empty_object};
+  ClientConfig config = server.config();
+  const std::string other = CertificateAuthority{"somebody else"}.pem();
+  for (const std::string& bundle : {other + server.authority().pem(), server.authority().pem() + other}) {
+    config.authorities = AuthoritySource::of_text(bundle);
+    const auto got = get_with(config);
+    EXPECT_TRUE(got) << got.error().message;
+  }
+}
+
+TEST(Tls, SendsTheChainOfTheClientCertificate) {
+  const CertificateAuthority authority{"a"};
+  const auto own = authority.issue("operator");
+  ClientConfig config;
+  config.host = "127.0.0.1";
+  config.certificate_pem = own.certificate_pem + authority.pem() + authority.pem();
+  config.key_pem = own.key_pem;
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context{SSL_CTX_new(TLS_client_method()), &SSL_CTX_free};
+  CertificateCheck check;
+  ASSERT_TRUE(set_up_tls(context.get(), config, authority.pem(), check));
+  STACK_OF(X509)* chain = nullptr;
+  SSL_CTX_get0_chain_certs(context.get(), &chain);
+  EXPECT_EQ(sk_X509_num(chain), 2);
+}
+
 TEST(Tls, SpeaksNoVersionBefore1_2) {
   ScriptedApiServer server{empty_object};
   const ClientConfig config = server.config();

@@ -68,7 +68,28 @@ TEST(WatchDecoder, RefusesWhatIsNoEvent) {
 TEST(WatchDecoder, RefusesALineWithoutEnd) {
   WatchDecoder decoder{"watch pods", 100};
   EXPECT_FALSE(decoder.push(std::string(60, 'x')).error);
-  EXPECT_TRUE(decoder.push(std::string(60, 'x')).error);
+  EXPECT_FALSE(decoder.push(std::string(40, 'x')).error) << "this is as long as a line may be";
+  const auto decoded = decoder.push("x");
+  ASSERT_TRUE(decoded.error);
+  EXPECT_EQ(decoded.error->kind, ErrorKind::corrupt);
+}
+
+TEST(WatchDecoder, BoundsEachLineAndNotTheStream) {
+  WatchDecoder decoder{"watch pods", added_event.size()};
+  for (int count = 0; count < 10; ++count) {
+    const auto decoded = decoder.push(added_event);
+    ASSERT_FALSE(decoded.error) << count;
+    EXPECT_EQ(decoded.events.size(), 1U) << count;
+  }
+}
+
+TEST(WatchDecoder, LeavesManagedFieldsOut) {
+  WatchDecoder decoder{"watch pods"};
+  const auto decoded =
+      decoder.push(R"({"type":"ADDED","object":{"metadata":{"name":"a","managedFields":[{"manager":"x"}]}}})"
+                   "\n");
+  ASSERT_EQ(decoded.events.size(), 1U);
+  EXPECT_EQ(decoded.events[0].object, json::parse(R"({"metadata":{"name":"a"}})"));
 }
 
 }  // namespace

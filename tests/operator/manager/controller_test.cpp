@@ -100,6 +100,43 @@ TEST_F(ControllerTest, ReplacesAGroupWhenANodeIsLost) {
   EXPECT_TRUE(eventually([&] { return status().value("attempt", 0) == 2; }));
 }
 
+TEST_F(ControllerTest, ReconcilesTheJobsOfANodeThatIsRemoved) {
+  const json node{{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", "node"}}}};
+  json ready = node;
+  ready["status"]["conditions"] = json::array({{{"type", "Ready"}, {"status", "True"}}});
+  ASSERT_TRUE(api_.create(kube::nodes, "", node));
+  ASSERT_TRUE(api_.update_status(kube::nodes, "", ready));
+  const auto controller = start();
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+  const auto status = [&] { return api_.get(kube::training_jobs, "ns", "a")->value("status", json::object()); };
+  ASSERT_TRUE(eventually([&] { return status().value("formed", false); }));
+  json pod = api_.list(kube::pods, {.name_space = "ns"})->items.front();
+  pod["spec"]["nodeName"] = "node";
+  ASSERT_TRUE(api_.update(kube::pods, "ns", pod));
+  ASSERT_TRUE(eventually([&] { return controller->caches().pods.on_node("node").size() == 1; }));
+  ASSERT_TRUE(eventually([&] { return controller->queue_size() == 0; }));
+  const std::int64_t reconciles = counters_.reconciles;
+  ASSERT_TRUE(api_.remove(kube::nodes, "", "node"));
+  EXPECT_TRUE(eventually([&] { return counters_.reconciles > reconciles; }));
+}
+
+TEST_F(ControllerTest, MakesAServiceAgainThatSomebodyDeleted) {
+  const auto controller = start();
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+  const auto status = [&] { return api_.get(kube::training_jobs, "ns", "a")->value("status", json::object()); };
+  ASSERT_TRUE(eventually([&] { return status().value("formed", false); }));
+  ASSERT_TRUE(eventually([&] { return controller->queue_size() == 0; }));
+  const auto services = [&] { return api_.list(kube::services, {.name_space = "ns"})->items; };
+  ASSERT_EQ(services().size(), 1U);
+  // More than once, because the first time a late event of the pods may wake a worker.
+  for (int round = 0; round < 3; ++round) {
+    const json before = services()[0]["metadata"];
+    ASSERT_TRUE(api_.remove(kube::services, "ns", before["name"].get<std::string>()));
+    ASSERT_TRUE(
+        eventually([&] { return services().size() == 1 && services()[0]["metadata"]["uid"] != before["uid"]; }));
+  }
+}
+
 TEST_F(ControllerTest, CountsWhatItsMetricsShow) {
   fakes::FaultyApi refusing{api_};
   refusing.set_schedule([](const fakes::ApiCall& call) -> std::optional<fakes::Fault> {
@@ -203,8 +240,10 @@ TEST_F(ControllerTest, KeepsInMindOnlyThePodsAndServicesOfJobsInItsNamespaces) {
   add("ns", "ours", of_a_job);
   add("ns", "a-stranger", json::object());
   add("other", "elsewhere", of_a_job);
+  ASSERT_TRUE(api_.create(kube::nodes, "", {{"metadata", {{"name", "node"}}}}));
   const auto controller = start({.namespaces = {"ns"}, .is_watching_nodes = false});
   ASSERT_TRUE(eventually([&] { return controller->is_synced(); }));
+  EXPECT_EQ(controller->caches().nodes.size(), 0U) << "an operator of namespaces may not read nodes";
   const std::vector<control::ObjectKey> expected{{"ns", "ours"}};
   EXPECT_EQ(controller->caches().pods.keys(), expected);
   EXPECT_EQ(controller->caches().services.keys(), expected);
@@ -224,6 +263,26 @@ TEST_F(ControllerTest, TriesAgainToReportAJobThatItCannotRead) {
   options.queue.backoff = {.initial = milliseconds{1}, .max = milliseconds{2}};
   const Controller controller{refusing, clock_, std::move(options), counters_};
   EXPECT_TRUE(eventually([&] { return !api_.list(kube::core_events, {.name_space = "ns"})->items.empty(); }));
+}
+
+TEST_F(ControllerTest, LeavesAJobThatItCanNeitherReadNorReport) {
+  json unreadable = job("a");
+  unreadable["spec"]["replicas"] = "many";
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", unreadable));
+  for (const ErrorKind kind : {ErrorKind::forbidden, ErrorKind::not_found}) {
+    fakes::FaultyApi refusing{api_};
+    refusing.set_schedule([=](const fakes::ApiCall& call) -> std::optional<fakes::Fault> {
+      if (call.verb != "create") return std::nullopt;
+      return fakes::Fault{.error = {kind, "no right"}};
+    });
+    Counters counters;
+    {
+      const Controller controller{refusing, clock_, {}, counters};
+      EXPECT_TRUE(eventually([&] { return counters.reconciles >= 1; }));
+    }
+    EXPECT_EQ(counters.reconcile_errors, 0) << "it would be tried for ever";
+    EXPECT_EQ(pods(), 0U);
+  }
 }
 
 TEST_F(ControllerTest, ReconcilesEachJobNowAndThenAlthoughNothingChanges) {

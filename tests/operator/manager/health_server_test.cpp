@@ -28,7 +28,9 @@ TEST(HealthServer, AnswersProbesAndMetrics) {
   EXPECT_EQ(unready->status, 503);
   EXPECT_EQ(unready->body, "not ready\n");
   is_ready = true;
-  EXPECT_EQ(client.Get("/readyz")->status, 200);
+  const auto ready = client.Get("/readyz");
+  EXPECT_EQ(ready->status, 200);
+  EXPECT_EQ(ready->body, "ok\n");
   const auto metrics = client.Get("/metrics");
   EXPECT_EQ(metrics->body, "x 1\n");
   EXPECT_EQ(metrics->get_header_value("Content-Type"), "text/plain; version=0.0.4");
@@ -44,6 +46,19 @@ TEST(IsHeard, HoldsForAsLongAsTheApiServerMayBeSilent) {
   EXPECT_TRUE(is_heard(last, last + std::chrono::hours{24}, std::chrono::seconds{0})) << "nobody asked for a limit";
 }
 
+TEST(HealthServer, TakesAnIpv6AddressInBrackets) {
+  httplib::Server probe;
+  const bool has_ipv6 = probe.bind_to_any_port("::1") > 0;
+  const auto server = HealthServer::start(
+      "[::1]:0", {.is_live = [] { return true; }, .is_ready = [] { return true; }, .metrics = [] { return ""; }});
+  ASSERT_EQ(server.has_value(), has_ipv6);
+  if (!server) return;
+  httplib::Client client{"::1", (*server)->port()};
+  const auto alive = client.Get("/healthz");
+  ASSERT_TRUE(alive);
+  EXPECT_EQ(alive->status, 200);
+}
+
 TEST(HealthServer, SaysThatThePortIsTaken) {
   const auto first = HealthServer::start("127.0.0.1:0", {});
   ASSERT_TRUE(first) << first.error().message;
@@ -53,7 +68,8 @@ TEST(HealthServer, SaysThatThePortIsTaken) {
 }
 
 TEST(HealthServer, RefusesAnAddressThatIsNone) {
-  for (const char* address : {"", "8080", ":8080", "host", "host:", "host:x", "host:70000"}) {
+  for (const char* address : {"", "8080", ":8080", "host", "host:", "host:x", "host:70000", "host:65536", "host:-1",
+                              "host:80x", "host: 80", "[]:80", "[::1]"}) {
     const auto server = HealthServer::start(address, {});
     ASSERT_FALSE(server) << address;
     EXPECT_EQ(server.error().kind, ErrorKind::invalid) << address;

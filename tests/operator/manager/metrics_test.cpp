@@ -1,5 +1,6 @@
 #include "operator/manager/metrics.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 namespace trainyard::manager {
@@ -21,6 +22,18 @@ TEST(MetricsPage, IsPrometheusText) {
                            "trainyard_jobs{phase=\"Running\"} 2\n", "trainyard_jobs{phase=\"New\"} 1\n"}) {
     EXPECT_THAT(page, HasSubstr(line));
   }
+  for (const char* name :
+       {"operator_reconciles_total", "operator_reconcile_errors_total", "operator_watch_restarts_total"})
+    EXPECT_THAT(page, HasSubstr(fmt::format("# TYPE trainyard_{} counter\n", name)));
+  for (const char* name : {"operator_leader", "operator_queue_depth", "jobs"})
+    EXPECT_THAT(page, HasSubstr(fmt::format("# TYPE trainyard_{} gauge\n", name)));
+}
+
+TEST(MetricsPage, ShowsZeroForAReplicaThatDoesNotLead) {
+  const std::string page = metrics_page({.is_leader = false, .reconciles = 12});
+  EXPECT_THAT(page, HasSubstr("trainyard_operator_leader 0\n"));
+  EXPECT_THAT(page, HasSubstr("trainyard_operator_reconciles_total 12\n"));
+  EXPECT_THAT(page, testing::Not(HasSubstr("trainyard_jobs{")));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <set>
 
@@ -74,8 +75,12 @@ struct Fixture {
   /// Lets the job succeed, and waits until the poller has forgotten it.
   void end_job() {
     api::TrainingJob over = running_job();
-    over.metadata.resource_version = "2";
     over.status.phase = Phase::succeeded;
+    end_job_as(over);
+  }
+  /// Puts `over` into the cache, and waits until the poller has forgotten the job.
+  void end_job_as(api::TrainingJob over) {
+    over.metadata.resource_version = "2";
     caches.jobs.put(over);
     const auto deadline = std::chrono::steady_clock::now() + seconds{60};
     while (poller->last_report("abcd-uid") && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
@@ -208,6 +213,36 @@ TEST(ProgressPoller, AsksNobodyBeforeRank0Runs) {
   EXPECT_TRUE(fixture.wait_for_polls(1));
 }
 
+TEST(ProgressPoller, AsksNoRank0ThatDoesNotRunOrThatIsBeingDeleted) {
+  const auto starts = [](resource::Pod& pod) { pod.phase = resource::PodPhase::pending; };
+  const auto has_ended = [](resource::Pod& pod) { pod.phase = resource::PodPhase::failed; };
+  const auto goes = [](resource::Pod& pod) { pod.metadata.deletion_time = fakes::FakeClock{}.now(); };
+  const auto has_no_address = [](resource::Pod& pod) { pod.pod_ip.clear(); };
+  for (const std::function<void(resource::Pod&)>& change :
+       std::vector<std::function<void(resource::Pod&)>>{starts, has_ended, goes, has_no_address}) {
+    Fixture fixture;
+    resource::Pod pod = rank_0();
+    pod.pod_ip = "10.0.0.66";
+    change(pod);
+    fixture.caches.pods.put(pod);
+    api::TrainingJob second = running_job();
+    second.metadata.name = "second";
+    second.metadata.uid = "abcd-second-uid";
+    fixture.caches.jobs.put(second);
+    resource::Pod running = rank_0();
+    running.metadata.name = "second-abcd-2-0";
+    running.metadata.uid = running.metadata.name;
+    running.metadata.controller = manifest::owner_reference(second);
+    fixture.caches.pods.put(running);
+    fixture.answer = fail(ErrorKind::unavailable, "no");
+    fixture.start();
+    fixture.poller->track({"ns", "second"});
+    ASSERT_TRUE(fixture.wait_for_polls(5));
+    const std::scoped_lock lock{fixture.mutex};
+    EXPECT_EQ(fixture.urls, std::set<std::string>{"http://10.0.0.7:29503/status"});
+  }
+}
+
 TEST(ProgressPoller, PollsAtOnceWhenItIsAskedTo) {
   Fixture fixture;
   fixture.caches.pods.put(rank_0());
@@ -219,11 +254,31 @@ TEST(ProgressPoller, PollsAtOnceWhenItIsAskedTo) {
 }
 
 TEST(ProgressPoller, ForgetsAJobThatIsOver) {
+  api::TrainingJob succeeded = running_job();
+  succeeded.status.phase = Phase::succeeded;
+  api::TrainingJob failed = running_job();
+  failed.status.phase = Phase::failed;
+  api::TrainingJob deleted = running_job();
+  deleted.metadata.deletion_time = fakes::FakeClock{}.now();
+  for (const api::TrainingJob& over : {succeeded, failed, deleted}) {
+    Fixture fixture;
+    fixture.caches.pods.put(rank_0());
+    fixture.start();
+    ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
+    fixture.end_job_as(over);
+  }
+}
+
+TEST(ProgressPoller, ForgetsAJobThatIsGone) {
   Fixture fixture;
   fixture.caches.pods.put(rank_0());
   fixture.start();
   ASSERT_TRUE(fixture.wait_until([&] { return fixture.reports == 1; }));
-  fixture.end_job();
+  fixture.caches.jobs.erase(key, "abcd-uid");
+  const auto deadline = std::chrono::steady_clock::now() + seconds{60};
+  while (fixture.poller->last_report("abcd-uid") && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  EXPECT_EQ(fixture.poller->last_report("abcd-uid"), std::nullopt);
 }
 
 TEST(ProgressPoller, PollsAJobAgainThatTakesTheNameOfOneThatIsOver) {

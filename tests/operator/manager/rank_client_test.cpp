@@ -68,11 +68,16 @@ TEST(ReadProgress, ForgivesFieldsOfAnotherType) {
 }
 
 TEST(ReadProgress, DoesNotTakeTheAnswerOfAnotherJobOrAttempt) {
-  for (const char* answer : {R"({"uid":"other","attempt":2})", R"({"uid":"u","attempt":1})", "{}"}) {
+  for (const char* answer : {R"({"uid":"other","attempt":2})", R"({"uid":"u","attempt":1})", "{}", R"({"uid":"u"})",
+                             R"({"attempt":2})", R"({"uid":"u","attempt":2.5})", R"({"uid":7,"attempt":"2"})",
+                             R"({"uid":"u","attempt":3})", R"({"uid":"u2","attempt":2})"}) {
     const auto report = read_progress(answer, "u", 2, now);
     ASSERT_FALSE(report) << answer;
     EXPECT_EQ(report.error().kind, ErrorKind::conflict) << answer;
   }
+  const auto report = read_progress(R"({"uid":")" + std::string(60'000, 'x') + R"(","attempt":1})", "u", 2, now);
+  EXPECT_EQ(report.error().message,
+            "attempt 1 of the job with UID \"" + std::string(64, 'x') + "\" answered instead of attempt 2 of \"u\"");
 }
 
 TEST(ReadProgress, RefusesWhatIsNoObject) {
@@ -249,6 +254,43 @@ TEST(CallRank, GivesUpAtTheDeadlineOnOneThatSendsAByteNowAndThen) {
     EXPECT_EQ(reply.error().kind, ErrorKind::timeout) << beginning;
     EXPECT_LT(std::chrono::steady_clock::now() - start, seconds{10}) << beginning;
   }
+}
+
+TEST(CallRank, TakesAnAnswerOf64KiBAndNoLongerOne) {
+  for (const std::size_t bytes : {std::size_t{65'536}, std::size_t{65'537}}) {
+    const Rank0 rank_0{[&](const httplib::Request&, httplib::Response& response) {
+      response.set_content(std::string(bytes, 'x'), "text/plain");
+    }};
+    const auto reply = call_rank(rank_0.url(), std::nullopt, seconds{30});
+    ASSERT_EQ(reply.has_value(), bytes == 65'536);
+    if (reply) {
+      EXPECT_EQ(reply->body.size(), bytes);
+    } else {
+      EXPECT_EQ(reply.error().kind, ErrorKind::corrupt);
+    }
+  }
+}
+
+TEST(CallRank, FollowsNobodyElsewhere) {
+  const Rank0 rank_0{
+      [](const httplib::Request&, httplib::Response& response) { response.set_redirect("http://127.0.0.1:1/status"); }};
+  const auto reply = call_rank(rank_0.url(), RankPost{.token = "abc", .body = "{}"}, seconds{30});
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_EQ(reply->status, 302) << "the token is for rank 0 alone";
+}
+
+TEST(RankClient, GivesEachCallItsDeadline) {
+  std::vector<std::string> calls;
+  const CallRank call = [&](const std::string& url, const auto& post, milliseconds deadline) -> Result<RankReply> {
+    calls.push_back(url + (post ? " " + post->token + " " : " - ") + std::to_string(deadline.count()));
+    return fail(ErrorKind::timeout, "no answer");
+  };
+  const RankClient client{call, seconds{7}};
+  const auto report = client.progress("http://h/status", running_job(), fakes::FakeClock{});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().kind, ErrorKind::timeout);
+  EXPECT_EQ(client.send_request("http://h/checkpoint", "abc", {.id = "r1"}), std::nullopt);
+  EXPECT_EQ(calls, (std::vector<std::string>{"http://h/status - 7000", "http://h/checkpoint abc 7000"}));
 }
 
 TEST(CallRank, RefusesAnAnswerWithoutEnd) {

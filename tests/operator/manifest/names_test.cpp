@@ -16,6 +16,13 @@ TEST(Names, HoldTheJobFourCharactersOfItsUidTheAttemptAndTheRank) {
   EXPECT_EQ(pod_index_of(job, pod), 17);
 }
 
+TEST(Names, OfTheCleanUpPodAndOfTheSelectorHoldTheJobToo) {
+  const api::TrainingJob job = builders::a_job().named("resnet-50").uid("ab12cd34");
+  EXPECT_EQ(clean_up_pod_name(job), "resnet-50-ab12-cleanup");
+  EXPECT_EQ(job_selector(job), "trainyard.dev/job=resnet-50");
+  EXPECT_EQ(service_name(builders::a_job().named("a").uid("xy")), "a-xy") << "a server may give a short UID";
+}
+
 TEST(Names, ThatTheJobGivesToNoPodHaveNeitherAttemptNorRank) {
   const api::TrainingJob job = builders::a_job();
   for (const char* name : {"web",
@@ -57,6 +64,7 @@ TEST(StatusUrl, IsThePodsAddressAndStatusPort) {
   EXPECT_EQ(request_url(kubernetes_traits(), job, pod), "http://[fd00::7]:29503/checkpoint");
   pod.pod_ip.clear();
   EXPECT_EQ(status_url(kubernetes_traits(), job, pod), std::nullopt);
+  EXPECT_EQ(request_url(kubernetes_traits(), job, pod), std::nullopt);
   pod = builders::a_pod(builders::a_job().named("other"), 1, 0);
   EXPECT_EQ(status_url(kubernetes_traits(), job, pod), std::nullopt) << "a pod that is none of the job's";
 }

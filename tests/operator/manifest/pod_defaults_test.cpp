@@ -55,6 +55,37 @@ TEST(BuildPod, LeavesALostNodeAfterHalfAMinute) {
             json::array({own, another, not_ready}));
 }
 
+TEST(BuildPod, TakesNoOtherTolerationForOneOfALostNode) {
+  const json keyless = json::parse(R"({"operator": "Equal", "value": "x"})");
+  const json value_less = json::parse(R"({"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"})");
+  const std::string given = json{{"spec", {{"tolerations", {keyless, value_less}}}}}.dump();
+  const json tolerations = completed_pod(a_job().pod_template(given)).at("spec").at("tolerations");
+  ASSERT_EQ(tolerations.size(), 3U) << tolerations;
+  EXPECT_EQ(tolerations.at(2).at("key"), "node.kubernetes.io/unreachable");
+}
+
+TEST(BuildPod, AddsToTheVolumesAndVariablesOfTheTemplate) {
+  const json spec = completed_pod(a_job().checkpoint().pod_template(R"json({"spec": {"volumes": [{"name": "mine"}],
+      "containers": [{"name": "worker", "image": "i", "volumeMounts": [{"name": "mine", "mountPath": "/mine"}],
+                      "envFrom": [{"configMapRef": {"name": "settings"}}],
+                      "env": [{"name": "AWS_REGION", "value": "mine"}]}]}})json"),
+                                  [](api::TrainingJob& job) {
+                                    job.spec.checkpoint->credentials_secret = "keys";
+                                    job.spec.checkpoint->s3.region = "eu-north-1";
+                                  })
+                        .at("spec");
+  const json& worker = spec.at("containers").at(0);
+  EXPECT_EQ(spec.at("volumes").at(0).at("name"), "mine");
+  EXPECT_EQ(worker.at("volumeMounts").at(0).at("name"), "mine");
+  EXPECT_EQ(worker.at("volumeMounts").size(), 2U);
+  EXPECT_EQ(worker.at("envFrom"),
+            json::parse(R"([{"configMapRef": {"name": "settings"}}, {"secretRef": {"name": "keys"}}])"));
+  std::vector<std::string> regions;
+  for (const json& variable : worker.at("env"))
+    if (variable.at("name") == "AWS_REGION") regions.push_back(variable.at("value"));
+  EXPECT_EQ(regions, std::vector<std::string>{"mine"});
+}
+
 TEST(BuildPod, GivesEachCloudsClientsTheSecretInTheirForm) {
   struct Row {
     std::string checkpoint;

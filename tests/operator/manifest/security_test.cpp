@@ -52,6 +52,18 @@ TEST(AddSecurityDefaults, SayWhoContainersRunAsWhereTheUserSaysNothing) {
        R"({"containers": [{"securityContext": {"runAsUser": 0}}, {"securityContext": {"runAsUser": 5}}]})",
        R"({"fsGroup": 65532, "fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"}})",
        R"({"runAsUser": 0})", R"({"runAsUser": 5, "runAsNonRoot": true, "runAsGroup": 65532})"},
+      {"root in an init container alone", UserIds::fixed,
+       R"({"initContainers": [{"securityContext": {"runAsUser": 0}}], "containers": [{}, {}]})",
+       R"({"fsGroup": 65532, "fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"}})",
+       R"({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true,
+           "runAsUser": 65532, "runAsGroup": 65532})",
+       R"({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true,
+           "runAsUser": 65532, "runAsGroup": 65532})"},
+      {"a context of the user's own that says nothing of users", UserIds::fixed,
+       R"({"containers": [{"securityContext": {"privileged": true}}, {}]})",
+       R"({"runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532,
+           "fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"}})",
+       R"({"privileged": true})", restricted},
       {"the pod's own user beside one container with root", UserIds::fixed,
        R"({"securityContext": {"runAsUser": 7}, "containers": [{"securityContext": {"runAsUser": 0}}, {}]})",
        R"({"runAsUser": 7})", R"({"runAsUser": 0})", restricted},
@@ -98,6 +110,15 @@ TEST(AddSecurityDefaults, GiveAHomeToAUserThatTheImageDoesNotKnow) {
     add_security_defaults(pod_spec, c.user_ids);
     EXPECT_EQ(pod_spec.at("initContainers").at(0).value("env", json{}), c.environment) << c.sentence;
   }
+}
+
+TEST(AddSecurityDefaults, RestrictInitContainersToo) {
+  json pod_spec = json::parse(R"({"initContainers": [{}, {"securityContext": {"runAsUser": 0}}], "containers": [{}]})");
+  add_security_defaults(pod_spec, UserIds::cluster);
+  EXPECT_EQ(pod_spec.at("initContainers").at(0).at("securityContext"),
+            json::parse(R"({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
+                            "runAsNonRoot": true})"));
+  EXPECT_EQ(pod_spec.at("initContainers").at(1).at("securityContext"), json::parse(R"({"runAsUser": 0})"));
 }
 
 TEST(AddSecurityDefaults, MountNoServiceAccountTokenThatNobodyAskedFor) {

@@ -195,11 +195,35 @@ TEST(TakeReports, RoundsToWhatAColumnHoldsAndLeavesOutWhatIsNotFinite) {
   const auto status = status_after(an_observed().with([](Observed& observed) {
     observed.progress = polled(512);
     observed.progress->loss = std::nan("");
+    observed.progress->accuracy = 0.123456789;
     observed.progress->samples_per_second = 12345.678901;
+    observed.progress->checkpoint = api::CheckpointStatus{.step = 1, .duration_seconds = HUGE_VAL};
   }));
   EXPECT_FALSE(status.progress->loss);
+  EXPECT_EQ(status.progress->accuracy, 0.123457);
   EXPECT_EQ(status.progress->samples_per_second, 12345.7);
+  EXPECT_FALSE(status.checkpoint->duration_seconds);
   EXPECT_TRUE(is_condition_true(status, condition_non_finite_loss));
+}
+
+TEST(TakeReports, LeavesOutEveryNumberThatIsNotFinite) {
+  const auto status = status_after(an_observed().with([](Observed& observed) {
+    observed.progress = polled(512);
+    observed.progress->accuracy = std::nan("");
+    observed.progress->samples_per_second = HUGE_VAL;
+  }));
+  EXPECT_FALSE(status.progress->accuracy);
+  EXPECT_FALSE(status.progress->samples_per_second);
+  EXPECT_FALSE(is_condition_true(status, condition_non_finite_loss)) << "the loss is finite";
+}
+
+TEST(TakeReports, WritesTheFirstProgressAtOnce) {
+  Observed observed = an_observed();
+  observed.status_written = later;
+  observed.progress = polled(0);
+  const Plan plan = make_plan(observed, later + 1s);
+  ASSERT_TRUE(plan.status);
+  EXPECT_EQ(plan.status->progress->step, 0);
 }
 
 TEST(TakeReports, SaysThatRankZeroDoesNotAnswerUntilItDoes) {

@@ -77,6 +77,43 @@ TEST(DecideRestart, SaysThatNoRestartIsAllowedWhereTheBudgetIsNone) {
             "exit code 3; no restart for failures of the application is allowed (spec.restart.application.max: 0)");
 }
 
+TEST(DecideRestart, GoesByTheNumbersOfTheSpec) {
+  struct Row {
+    std::string sentence;
+    Cause cause;
+    std::int64_t application, infrastructure, without_progress;  // before
+    std::string failed_message;
+    std::chrono::milliseconds wait;  // without the jitter
+  };
+  const std::vector<Row> rows{
+      {"the last restart for the application", Cause::application, 5, 0, 0, "", 1s},
+      {"one more", Cause::application, 6, 0, 0,
+       "it ended; all 6 restarts for failures of the application are used up (spec.restart.application.max)", 0s},
+      {"the last restart for lost pods", Cause::deleted, 0, 1, 0, "", 1s},
+      {"one more", Cause::infrastructure, 0, 2, 0,
+       "it ended; all 2 restarts for lost pods and nodes since the last checkpoint are used up "
+       "(spec.restart.infrastructure.max)",
+       0s},
+      {"the last attempt without progress", Cause::application, 0, 0, 3, "", 4s},
+      {"one more", Cause::application, 0, 0, 4,
+       "it ended; 5 attempts in a row failed by themselves without a new checkpoint (spec.restart.noProgressAttempts)",
+       0s},
+      {"the wait grows no longer than the spec allows", Cause::application, 0, 1, 3, "", 4s},
+  };
+  for (const Row& row : rows) {
+    api::TrainingJob job = a_job().checkpoint();
+    job.spec.restart = {
+        .application = {6}, .infrastructure = {2}, .backoff = {.initial = 1s, .max = 4s}, .no_progress_attempts = 5};
+    job.status.attempt = 3;
+    job.status.restarts = {.application = row.application, .infrastructure = row.infrastructure};
+    job.status.attempts_without_progress = row.without_progress;
+    const RestartDecision decision = decide_restart(job, {.cause = row.cause, .message = "it ended"});
+    EXPECT_EQ(decision.failed_message, row.failed_message) << row.sentence;
+    EXPECT_GE(decision.wait, row.wait * 8 / 10) << row.sentence;
+    EXPECT_LE(decision.wait, row.wait * 12 / 10) << row.sentence;
+  }
+}
+
 TEST(DecideRestart, ChargesNothingForWhatIsNobodysFault) {
   api::TrainingJob job = a_job();
   job.status.restarts = {.application = 3, .infrastructure = 10};

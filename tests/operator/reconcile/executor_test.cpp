@@ -107,6 +107,12 @@ TEST_F(ExecutorTest, NamesBothErrorsWhereCreatesAndDeletesFail) {
   ASSERT_FALSE(acted);
   EXPECT_EQ(acted.error(), (Error{ErrorKind::unavailable, "create: no; delete: slow down", 3s}));
   EXPECT_TRUE(memory.recall({.name_space = "research", .name = "smoke"}, job.metadata.uid).create_failure);
+  faulty.set_schedule([](const ApiCall& call) -> std::optional<Fault> {
+    const bool is_create = call.verb == "create";
+    return Fault{.error = {ErrorKind::throttled, is_create ? "create: no" : "delete: no", is_create ? 5s : 3s}};
+  });
+  EXPECT_EQ(executor.act(job, actions).error(), (Error{ErrorKind::throttled, "create: no; delete: no", 5s}))
+      << "both are waited for";
 }
 
 TEST_F(ExecutorTest, CreatesNoPodWhereTheServiceIsRefused) {
@@ -176,6 +182,49 @@ TEST_F(ExecutorTest, DoesNotTakeAPodForGoneWhereTheServerDoesNotAnswer) {
   const auto gone = executor.are_gone(job, {manifest::pod_name(job, 1, 7)});
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.error().message, "no connection");
+}
+
+TEST_F(ExecutorTest, DoesNotTakeAnUnlabelledPodForGoneThatItCannotDelete) {
+  json unlabelled = pod_of(7);
+  unlabelled["metadata"].erase("labels");
+  ASSERT_TRUE(api.create(kube::pods, "research", unlabelled));
+  fail_where([](const ApiCall& call) { return call.verb == "delete"; }, {ErrorKind::forbidden, "denied"});
+  const auto gone = executor.are_gone(job, {manifest::pod_name(job, 1, 7)});
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().message, "denied");
+}
+
+TEST_F(ExecutorTest, TakesAllPodsTogetherForGoneOnlyIfEachIs) {
+  const std::string there = caches.pods.keys().front().name;
+  for (const std::vector<std::string>& names :
+       {std::vector<std::string>{there, "missing"}, std::vector<std::string>{"missing", there}}) {
+    const auto gone = executor.are_gone(job, names);
+    ASSERT_TRUE(gone) << gone.error().message;
+    EXPECT_FALSE(*gone);
+  }
+  EXPECT_TRUE(*executor.are_gone(job, {"missing", "missing too"}));
+  EXPECT_TRUE(*executor.are_gone(job, {}));
+}
+
+TEST_F(ExecutorTest, SaysWhyAJobCannotBeReadAgainAfterAConflict) {
+  caches.jobs.put(job);
+  faulty.set_schedule([](const ApiCall& call) -> std::optional<Fault> {
+    if (call.verb == "get") return Fault{.error = {ErrorKind::unavailable, "no connection"}};
+    return Fault{.error = {ErrorKind::conflict, "the object has been modified"}};
+  });
+  const auto written = executor.write_status(job, {.phase = api::Phase::failed});
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().message, "no connection") << "the cache has no other version yet";
+}
+
+TEST_F(ExecutorTest, RecordsTheOtherEventsWhereOneFailsAndNamesItsInstance) {
+  options.instance = "operator-0";
+  fail_where([](const ApiCall& call) { return call.name.ends_with("-first"); }, {ErrorKind::forbidden, "no right"});
+  executor.record_events(job, {{.reason = "First", .note = "1"}, {.reason = "Second", .note = "2"}});
+  const auto events = api.list(kube::core_events, {})->items;
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].at("reason"), "Second");
+  EXPECT_EQ(events[0].at("source").at("host"), "operator-0");
 }
 
 TEST_F(ExecutorTest, AsksWhoHasTheNameWhereADeleteMeetsAConflict) {
@@ -327,16 +376,13 @@ TEST_F(ExecutorTest, DoesNotTakeARefusedFinalizerForOneThatIsSet) {
   EXPECT_TRUE(memory.recall({.name_space = "research", .name = "smoke"}, job.metadata.uid).create_failure);
 }
 
-/// A server without pods that answers no request until four are waiting.
+/// A server without pods that answers no request until six are waiting, and then waits a moment for a seventh.
 class SlowApi final : public fakes::RefusingApi {
  public:
-  Result<json> get(const kube::ResourceType&, std::string_view, std::string_view) override {
-    std::unique_lock lock{mutex_};
-    asking_max_ = std::max(asking_max_, ++asking_);
-    changed_.notify_all();
-    changed_.wait_for(lock, 10s, [&] { return asking_max_ >= 4; });
-    --asking_;
-    return fail(ErrorKind::not_found, "no such pod");
+  Result<json> get(const kube::ResourceType&, std::string_view, std::string_view) override { return answer_slowly(); }
+  Result<void> remove(const kube::ResourceType&, std::string_view, std::string_view,
+                      const kube::DeleteOptions&) override {
+    return answer_slowly().map([](const json&) {});
   }
   int asking_max() {
     const std::scoped_lock lock{mutex_};
@@ -344,6 +390,16 @@ class SlowApi final : public fakes::RefusingApi {
   }
 
  private:
+  Result<json> answer_slowly() {
+    std::unique_lock lock{mutex_};
+    asking_max_ = std::max(asking_max_, ++asking_);
+    changed_.notify_all();
+    changed_.wait_for(lock, 10s, [&] { return asking_max_ >= 6; });
+    changed_.wait_for(lock, 1ms, [&] { return asking_max_ > 6; });
+    --asking_;
+    return fail(ErrorKind::not_found, "no such pod");
+  }
+
   std::mutex mutex_;  // guards all
   std::condition_variable changed_;
   int asking_ = 0;
@@ -360,8 +416,19 @@ TEST(AreGone, AsksAboutPodsConcurrentlyAndWithinBounds) {
   const auto gone = executor.are_gone(builders::a_job(), std::vector<std::string>(40, "pod"));
   ASSERT_TRUE(gone);
   EXPECT_TRUE(*gone);
-  EXPECT_GE(api.asking_max(), 4);
-  EXPECT_LE(api.asking_max(), 6);
+  EXPECT_EQ(api.asking_max(), 6);
+}
+
+TEST(Act, ChangesPodsConcurrentlyAndWithinBounds) {
+  SlowApi api;
+  const fakes::FakeClock clock;
+  Caches caches;
+  Memory memory;
+  const ReconcilerOptions options{.pod_calls_at_once_max = 6};
+  Executor executor{api, clock, caches, memory, options};
+  EXPECT_TRUE(
+      executor.act(builders::a_job(), std::vector<plan::Action>(40, plan::DeletePod{.name = "pod", .uid = "u"})));
+  EXPECT_EQ(api.asking_max(), 6);
 }
 
 }  // namespace

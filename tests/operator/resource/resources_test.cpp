@@ -60,6 +60,54 @@ TEST(ParsePod, ReadsAPodThatTheKubeletHasNotSeenYet) {
   EXPECT_TRUE(pod->containers.empty());
 }
 
+TEST(ParsePod, KnowsEveryPhaseAndNoOther) {
+  const auto parsed = [](const char* phase) {
+    return parse_pod({{"metadata", {{"name", "p"}, {"uid", "u"}}}, {"status", {{"phase", phase}}}});
+  };
+  for (const auto& [name, phase] : {std::pair{"Pending", PodPhase::pending},
+                                    {"Running", PodPhase::running},
+                                    {"Succeeded", PodPhase::succeeded},
+                                    {"Failed", PodPhase::failed},
+                                    {"Unknown", PodPhase::unknown}}) {
+    ASSERT_TRUE(parsed(name)) << name;
+    EXPECT_EQ(parsed(name)->phase, phase) << name;
+  }
+  EXPECT_FALSE(parsed("Finished"));
+}
+
+TEST(ParsePod, TakesAConditionForTrueOnlyWhereItIs) {
+  const auto pod = parse_pod(json::parse(R"({"metadata": {"name": "p", "uid": "u"}, "status": {"conditions": [
+      {"type": "PodScheduled", "status": "Unknown"}, {"type": "DisruptionTarget"}]}})"));
+  ASSERT_TRUE(pod) << pod.error().message;
+  ASSERT_EQ(pod->conditions.size(), 2U);
+  EXPECT_FALSE(pod->conditions[0].is_true);
+  EXPECT_FALSE(pod->conditions[1].is_true);
+}
+
+TEST(ParsePod, ReadsHowAnInitContainerEnded) {
+  const auto pod = parse_pod(json::parse(R"({"metadata": {"name": "p", "uid": "u"}, "status": {
+      "initContainerStatuses": [{"name": "fetch", "restartCount": 2, "state": {"terminated": {"exitCode": 4}}}],
+      "containerStatuses": [{"name": "worker", "ready": true, "state": {"waiting": {"reason": "PodInitializing"}}}]}})"));
+  ASSERT_TRUE(pod) << pod.error().message;
+  EXPECT_EQ(pod->init_containers,
+            (std::vector<ContainerStatus>{
+                {.name = "fetch", .terminated = ContainerTermination{.exit_code = 4}, .restart_count = 2}}));
+  EXPECT_EQ(pod->containers,
+            (std::vector<ContainerStatus>{{.name = "worker", .is_ready = true, .waiting_reason = "PodInitializing"}}));
+}
+
+TEST(ParsePod, KeepsNoLabelThatOnlyBeginsLikeOurs) {
+  const auto pod =
+      parse_pod({{"metadata",
+                  {{"name", "p"},
+                   {"uid", "u"},
+                   {"labels", {{"trainyard.dev", "a"}, {"trainyard.dev/", "b"}, {"x.trainyard.dev/y", "c"}}},
+                   {"annotations", {{"trainyard.devil/x", "d"}, {"trainyard.dev/x", "e"}}}}}});
+  ASSERT_TRUE(pod) << pod.error().message;
+  EXPECT_EQ(pod->metadata.labels, (std::map<std::string, std::string>{{"trainyard.dev/", "b"}}));
+  EXPECT_EQ(pod->metadata.annotations, (std::map<std::string, std::string>{{"trainyard.dev/x", "e"}}));
+}
+
 TEST(ParsePod, KeepsTheTokenOfRank0Alone) {
   for (const auto& [name, token] : {std::pair{"job-abcd-12-0", "abc"}, {"job-abcd-1-1", ""}, {"job-abcd-1-10", ""}}) {
     const auto pod = parse_pod(
@@ -155,6 +203,16 @@ TEST(ParseService, ReadsTheAttemptWhosePodsItSelects) {
     EXPECT_EQ(service->attempt, attempt) << spec;
     EXPECT_EQ(service->metadata.name, "smoke-c0de");
   }
+}
+
+TEST(ParseService, NamesWhatIsWrong) {
+  EXPECT_FALSE(parse_service(json::object())) << "it has no name";
+  const auto service = parse_service(
+      {{"metadata", {{"name", "s"}, {"uid", "u"}}}, {"spec", {{"selector", {{"trainyard.dev/attempt", 12}}}}}});
+  ASSERT_FALSE(service);
+  EXPECT_EQ(service.error().message, "spec.selector.trainyard.dev/attempt: must be a string, got 12");
+  EXPECT_FALSE(parse_node(json::object()));
+  EXPECT_FALSE(parse_pod(json::object()));
 }
 
 TEST(ParseNode, KeepsWhatPlanningReads) {
