@@ -119,9 +119,10 @@ inline constexpr int exit_fenced = 92;     ///< A newer attempt of the same job 
 inline constexpr int exit_do_not_restart =
     93;  ///< A restart cannot help: wrong spec, wrong data, missing bucket. NVRx uses the same number.
 inline constexpr int exit_rendezvous = 94;  ///< The group did not come together before the deadline.
-inline constexpr int exit_hang = 95;        ///< The rank made no progress and was killed by its launcher.
-inline constexpr int exit_storage = 96;     ///< Storage failed for longer than it is retried.
-inline constexpr int exit_device = 97;      ///< A GPU of the node is missing or has failed. Another node may do.
+inline constexpr int exit_hang = 95;  ///< The rank made no progress and was killed by its launcher; or all ranks wait
+                                      ///< for each other in different collectives.
+inline constexpr int exit_storage = 96;  ///< Storage failed for longer than it is retried.
+inline constexpr int exit_device = 97;   ///< A GPU of the node is missing or has failed. Another node may do.
 
 // The termination message of a pod of ours is one JSON object, at most 4096 bytes:
 //   {"reason": "PeerLost", "exitCode": 90, "rank": 1, "message": "...", "culprit": 0, "culpritExitCode": 93,

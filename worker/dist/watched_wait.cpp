@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <utility>
 
 #include "common/clock.hpp"
 #include "common/logging.hpp"
@@ -21,9 +22,32 @@ constexpr auto device_look_interval = 200us;
 /// Longer than the ranks of a healthy job wait for each other in a step. With a shorter deadline: half of it.
 constexpr std::chrono::milliseconds notice_after = 1min;
 
+/// After this time the launcher is told of the wait. With a short deadline: a quarter of it.
+constexpr std::chrono::milliseconds long_wait_after = 30s;
+
 std::int64_t to_seconds(std::chrono::milliseconds time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time).count();
 }
+
+/// Tells the launcher of a long wait, and takes it back at the wait's end.
+class LongWait {
+ public:
+  explicit LongWait(rank::RankLink& link) : link_{link} {}
+  LongWait(const LongWait&) = delete;
+  LongWait& operator=(const LongWait&) = delete;
+  ~LongWait() { end(); }
+
+  void tell(std::string_view what) {
+    if (!std::exchange(is_told_, true)) link_.set_long_wait(what);
+  }
+  void end() {
+    if (std::exchange(is_told_, false)) link_.set_long_wait("");
+  }
+
+ private:
+  rank::RankLink& link_;
+  bool is_told_ = false;
+};
 
 }  // namespace
 
@@ -32,15 +56,21 @@ Result<void> wait_watched(const Watched& watched, rank::RankLink& link,
   const Instant start = std::chrono::steady_clock::now();
   const auto until_notice = deadline ? std::min(notice_after, *deadline / 2) : notice_after;
   std::optional<Instant> waits_since;  // for others without a break; nothing while this rank's own work is not done
+  const auto until_told = deadline ? std::min(long_wait_after, *deadline / 4) : long_wait_after;
   bool has_noticed = !link.is_of_training();
+  LongWait long_wait{link};
   while (!watched.is_done()) {
     if (const auto failure = link.group_failure()) {
       return fail(ErrorKind::cancelled, fmt::format("{} was given up: {}", what, failure->message));
     }
     const bool waits_for_others = watched.waits_for_others();
     const Instant now = std::chrono::steady_clock::now();
-    if (!waits_for_others) waits_since.reset();
+    if (!waits_for_others) {
+      waits_since.reset();
+      long_wait.end();
+    }
     if (waits_for_others && !waits_since) waits_since = now;
+    if (waits_since && now - *waits_since >= until_told) long_wait.tell(what);
     if (waits_since && !has_noticed && now - *waits_since >= until_notice) {
       has_noticed = true;
       logging::warn("this rank waits for another: that one is slow, or the ranks call different collectives",

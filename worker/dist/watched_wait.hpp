@@ -20,9 +20,10 @@ struct Watched {
   std::function<bool()> waits_for_others;  ///< False while this rank's own work is not done.
 };
 
-/// Waits until `watched.is_done()` or the group is broken, and sends beats while this rank waits for others. `what`
-/// names the thing that is waited for in messages; a training thread's wait for others of a minute, or of half the
-/// deadline, is logged. Throws what the two functions throw.
+/// Waits until `watched.is_done()` or the group is broken, and sends beats while this rank waits for others: so the
+/// rank that hangs is the one that is silent (worker/launcher/failure.hpp names it). `what` names the thing that is
+/// waited for in messages. Of a training thread's wait for others the launcher is told after 30 s (at most a quarter of
+/// the deadline), and it is logged after a minute (at most half the deadline). Throws what the two functions throw.
 ///
 /// Errors: cancelled when the launcher reports that the group is broken, with the launcher's message; timeout after
 /// `deadline`, if there is one.

@@ -131,6 +131,7 @@ class Launcher {
     drain_signals(time);
     link_->run(files, time);
     supervisor_.on_time(time);
+    link_->group().report_long_waits(supervisor_.long_waits(time), time);
     act(time);
     // Sends at once what act() reported, instead of in the next round.
     link_->run(PollSet{}, time);

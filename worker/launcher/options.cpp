@@ -64,6 +64,7 @@ Result<void> read_deadlines(const rank::Environment& environment, Options& optio
   options.peers.silence_deadline = heartbeat;
   options.peers.farewell_to_late_peers = farewell;
   options.peers.beat_interval = std::min<milliseconds>(options.peers.beat_interval, heartbeat / 4);
+  options.peers.mismatch_deadline = std::min<milliseconds>(options.peers.mismatch_deadline, heartbeat * 3 / 2);
   options.ranks.alive_deadline = heartbeat;
   options.ranks.hang_deadline = hang;
   options.ranks.stop_deadline = stop_deadline(std::chrono::duration_cast<seconds>(grace));

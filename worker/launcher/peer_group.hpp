@@ -21,6 +21,8 @@ struct PeerSettings {
       1'500};  ///< How long a launcher with a failure waits for the hub's verdict.
   std::chrono::milliseconds farewell_to_late_peers{1'000};  ///< How long the hub of a broken group waits for launchers
                                                             ///< that have not connected yet, to send them the verdict.
+  std::chrono::milliseconds mismatch_deadline{15'000};  ///< A group fails once all ranks have waited for so long, but
+                                                        ///< in different collectives.
 };
 
 /// The group as one launcher sees it, on rank 0's side (PeerHub) and on the other launchers' (PeerSpoke).
@@ -31,6 +33,8 @@ class PeerGroup {
   virtual void report_failure(const GroupFailure& failure, Instant now) = 0;
   /// All ranks of this launcher succeeded, or stopped as asked.
   virtual void report_done(Instant now) = 0;
+  /// The long waits of this launcher's ranks, as they are now.
+  virtual void report_long_waits(std::vector<LongWait> waits, Instant now) = 0;
   /// The group's first failure, as the hub decided. It is there soon after report_failure(), even if the hub is lost.
   [[nodiscard]] virtual const std::optional<GroupFailure>& verdict() const = 0;
   /// The missing ranks, or what keeps this launcher from the hub, in one sentence; empty once all launchers have

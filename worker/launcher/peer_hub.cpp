@@ -37,6 +37,7 @@ void PeerHub::on_message(ConnectionId id, const PeerMessage& message, Instant no
   if (const auto* hello = std::get_if<Hello>(&message)) return greet(id, connection, *hello);
   if (!connection.hello) return refuse(id, "the first message must be a hello");
   if (const auto* report = std::get_if<FailureReport>(&message)) report_failure(report->failure, now);
+  if (const auto* beat = std::get_if<PeerBeat>(&message)) connection.long_waits = beat->long_waits;
   if (std::holds_alternative<Done>(message)) connection.is_done = true;
 }
 
@@ -99,6 +100,7 @@ void PeerHub::on_time(Instant now) {
   // This process slept itself, so that it cannot judge the others' silence, which is measured from now on.
   if (now - looked_ > settings_.silence_deadline / 2) {
     for (auto& [id, connection] : connections_) connection.heard = now;
+    mismatch_watch_ = {};
   }
   looked_ = now;
   std::vector<ConnectionId> silent;
@@ -124,9 +126,22 @@ void PeerHub::on_time(Instant now) {
       if (connection.hello) actions_.emplace_back(Send{id, PeerBeat{missing_ranks()}});
     }
   }
+  check_for_mismatch(now);
   if (!verdict_ && !is_done_ && now - start_ >= settings_.rendezvous_deadline && !missing_ranks().empty()) {
     report_failure(rendezvous_failure(waiting_for(now)), now);
   }
+}
+
+void PeerHub::check_for_mismatch(Instant now) {
+  std::vector<LongWait> waits = own_long_waits_;
+  for (const auto& [id, connection] : connections_) {
+    // What a silent launcher said before may not be so any more.
+    if (now - connection.heard >= settings_.mismatch_deadline) continue;
+    waits.insert(waits.end(), connection.long_waits.begin(), connection.long_waits.end());
+  }
+  const auto failure =
+      mismatch_watch_.look(mismatch_of(waits, settings_.self.world_size), now, settings_.mismatch_deadline);
+  if (failure) report_failure(*failure, now);
 }
 
 std::vector<PeerHub::Action> PeerHub::take_actions() {
@@ -146,6 +161,10 @@ void PeerHub::report_done(Instant /*now*/) {
   for (const auto& [id, connection] : connections_) {
     if (connection.hello) actions_.emplace_back(Send{id, Done{}});
   }
+}
+
+void PeerHub::report_long_waits(std::vector<LongWait> waits, Instant /*now*/) {
+  own_long_waits_ = std::move(waits);
 }
 
 std::string PeerHub::waiting_for(Instant now) const {

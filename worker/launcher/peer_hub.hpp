@@ -38,6 +38,7 @@ class PeerHub final : public PeerGroup {
 
   void report_failure(const GroupFailure& failure, Instant now) override;
   void report_done(Instant now) override;
+  void report_long_waits(std::vector<LongWait> waits, Instant now) override;
   [[nodiscard]] const std::optional<GroupFailure>& verdict() const override { return verdict_; }
   [[nodiscard]] std::string waiting_for(Instant now) const override;
 
@@ -47,10 +48,12 @@ class PeerHub final : public PeerGroup {
     Instant heard;
     std::optional<Hello> hello;  ///< Empty until the launcher has said hello and was accepted.
     bool is_done = false;
+    std::vector<LongWait> long_waits;  ///< Of its last beat.
   };
 
   void greet(ConnectionId id, Connection& connection, const Hello& hello);
   void refuse(ConnectionId id, std::string message);
+  void check_for_mismatch(Instant now);
   [[nodiscard]] std::vector<std::int64_t> missing_ranks() const;
   [[nodiscard]] std::optional<std::string> objection_to(const Hello& hello) const;
 
@@ -60,6 +63,8 @@ class PeerHub final : public PeerGroup {
   Instant beat_;
   std::map<ConnectionId, Connection> connections_;
   std::map<std::int64_t, Hello> arrived_;  ///< By first rank; an entry stays when its connection has ended.
+  std::vector<LongWait> own_long_waits_;
+  MismatchWatch mismatch_watch_;
   std::vector<Action> actions_;
   std::optional<GroupFailure> verdict_;
   bool is_done_ = false;

@@ -7,6 +7,7 @@
 
 #include "common/check.hpp"
 #include "common/text.hpp"
+#include "worker/rank/rank_message.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -38,7 +39,13 @@ json to_json(const Refusal& refusal) {
 }
 json to_json(const PeerBeat& beat) {
   const auto end = beat.missing.begin() + static_cast<std::ptrdiff_t>(std::min(beat.missing.size(), missing_max));
-  return {{"type", "beat"}, {"missing", std::vector<std::int64_t>(beat.missing.begin(), end)}};
+  json object{{"type", "beat"}, {"missing", std::vector<std::int64_t>(beat.missing.begin(), end)}};
+  for (const LongWait& wait : beat.long_waits) {
+    object["longWaits"].push_back({{"collective", keep_beginning(wait.collective, rank::collective_bytes_max)},
+                                   {"ranks", wait.ranks},
+                                   {"firstRank", wait.first_rank}});
+  }
+  return object;
 }
 json to_json(const FailureReport& report) {
   json object{{"type", "failure"},
@@ -66,7 +73,15 @@ PeerMessage from_json(const json& object, const std::string& type) {
                    .attempt = object.at("attempt").get<std::int64_t>(),
                    .message = object.at("message").get<std::string>()};
   }
-  if (type == "beat") return PeerBeat{.missing = object.at("missing").get<std::vector<std::int64_t>>()};
+  if (type == "beat") {
+    PeerBeat beat{.missing = object.at("missing").get<std::vector<std::int64_t>>(), .long_waits = {}};
+    for (const json& wait : object.value("longWaits", json::array())) {
+      beat.long_waits.push_back({.collective = wait.at("collective").get<std::string>(),
+                                 .ranks = wait.at("ranks").get<std::int64_t>(),
+                                 .first_rank = wait.at("firstRank").get<std::int64_t>()});
+    }
+    return beat;
+  }
   if (type == "failure") {
     GroupFailure failure{.culprit = {},
                          .exit_code = object.at("exitCode").get<int>(),

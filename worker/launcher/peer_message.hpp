@@ -10,6 +10,7 @@
 
 #include "common/result.hpp"
 #include "worker/launcher/failure.hpp"
+#include "worker/launcher/long_waits.hpp"
 
 /// The messages between launchers: one JSON object per frame. Rank 0's launcher is the hub, and the others connect to
 /// it. A frame is four bytes of length, the most significant byte first, then the payload.
@@ -35,9 +36,10 @@ struct Refusal {
   std::string message;
   bool operator==(const Refusal&) const = default;
 };
-/// Sent once a second in both directions. The hub's beat lists the ranks that have not connected.
+/// Sent once a second in both directions.
 struct PeerBeat {
-  std::vector<std::int64_t> missing;
+  std::vector<std::int64_t> missing;  ///< From the hub: the ranks that have not connected.
+  std::vector<LongWait> long_waits;   ///< To the hub: of the sender's ranks; at most long_waits_max.
   bool operator==(const PeerBeat&) const = default;
 };
 /// To the hub: a failure of the sender's ranks. From the hub: the verdict.

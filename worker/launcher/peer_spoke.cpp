@@ -113,7 +113,7 @@ void PeerSpoke::on_time(Instant now) {
   }
   if (state_ == State::joined && now - beat_ >= settings_.beat_interval) {
     beat_ = now;
-    actions_.emplace_back(Send{PeerBeat{}});
+    actions_.emplace_back(Send{PeerBeat{.missing = {}, .long_waits = long_waits_}});
   }
   // The hub cannot give a verdict when it is itself the missing peer, or fails together with this launcher.
   if (own_failure_ && now - own_failure_at_ >= settings_.verdict_deadline) set_verdict(*own_failure_);
@@ -146,6 +146,10 @@ void PeerSpoke::report_failure(const GroupFailure& failure, Instant now) {
 void PeerSpoke::report_done(Instant /*now*/) {
   if (state_ == State::joined || state_ == State::greeting) actions_.emplace_back(Send{Done{}});
   state_ = State::left;
+}
+
+void PeerSpoke::report_long_waits(std::vector<LongWait> waits, Instant /*now*/) {
+  long_waits_ = std::move(waits);
 }
 
 void PeerSpoke::set_verdict(GroupFailure failure) {

@@ -40,6 +40,7 @@ class PeerSpoke final : public PeerGroup {
 
   void report_failure(const GroupFailure& failure, Instant now) override;
   void report_done(Instant now) override;
+  void report_long_waits(std::vector<LongWait> waits, Instant now) override;
   [[nodiscard]] const std::optional<GroupFailure>& verdict() const override { return verdict_; }
   [[nodiscard]] std::string waiting_for(Instant now) const override;
 
@@ -62,6 +63,7 @@ class PeerSpoke final : public PeerGroup {
   std::int64_t failures_ = 0;
   std::string last_trouble_;
   std::optional<std::vector<std::int64_t>> missing_;  ///< The hub's last list of ranks that have not connected.
+  std::vector<LongWait> long_waits_;
   std::vector<Action> actions_;
   std::optional<GroupFailure> own_failure_;
   Instant own_failure_at_;

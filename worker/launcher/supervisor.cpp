@@ -11,6 +11,9 @@
 namespace trainyard::launcher {
 namespace {
 
+/// A rank that waits beats much more often. A wait that was told earlier may be over.
+constexpr auto long_wait_lifetime = std::chrono::seconds{5};
+
 bool is_meant(const Death& death) {
   return death.signal == 0 &&
          (death.exit_code == contract::exit_success || death.exit_code == contract::exit_preempted);
@@ -42,7 +45,10 @@ Supervisor::Supervisor(const SupervisorSettings& settings, Instant now)
 void Supervisor::on_message(std::int64_t local_rank, const rank::RankMessage& message, Instant now) {
   Rank& rank = ranks_.at(static_cast<std::size_t>(local_rank));
   rank.alive = now;
-  if (std::holds_alternative<rank::Beat>(message)) rank.beat = now;
+  if (const auto* beat = std::get_if<rank::Beat>(&message)) {
+    rank.beat = now;
+    rank.long_wait = beat->long_wait;
+  }
   if (const auto* progress = std::get_if<rank::RankProgress>(&message)) {
     rank.beat = now;
     rank.progress = *progress;
@@ -238,6 +244,16 @@ std::int64_t Supervisor::culprit_or_first_rank() const {
 
 const std::optional<rank::RankProgress>& Supervisor::progress(std::int64_t local_rank) const {
   return ranks_.at(static_cast<std::size_t>(local_rank)).progress;
+}
+
+std::vector<LongWait> Supervisor::long_waits(Instant now) const {
+  std::vector<LongWait> waits;
+  for (std::int64_t i = 0; i < settings_.rank_count; ++i) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(i)];
+    const bool waits_now = !rank.death && !rank.long_wait.empty() && now - *rank.beat < long_wait_lifetime;
+    if (waits_now) add_rank(waits, global(i), rank.long_wait);
+  }
+  return waits;
 }
 
 }  // namespace trainyard::launcher

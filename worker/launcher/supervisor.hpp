@@ -9,6 +9,7 @@
 
 #include "common/clock.hpp"
 #include "worker/launcher/failure.hpp"
+#include "worker/launcher/long_waits.hpp"
 #include "worker/rank/rank_message.hpp"
 
 namespace trainyard::launcher {
@@ -71,11 +72,14 @@ class Supervisor {
   /// these.
   [[nodiscard]] std::int64_t culprit_or_first_rank() const;
   [[nodiscard]] const std::optional<rank::RankProgress>& progress(std::int64_t local_rank) const;
+  /// The running ranks that have waited for others for long, and have said so a moment ago.
+  [[nodiscard]] std::vector<LongWait> long_waits(Instant now) const;
 
  private:
   struct Rank {
     std::optional<Instant> alive;  ///< Time of the last message of any kind.
     std::optional<Instant> beat;   ///< Time of the last sign of progress.
+    std::string long_wait;         ///< Of the last beat.
     std::optional<rank::RankProgress> progress;
     std::optional<rank::RankEnd> said;
     std::optional<Death> death;

@@ -17,7 +17,9 @@
 /// its pod (operator/manifest/pod_environment.hpp), and the launcher those that differ between the ranks of a pod
 /// (worker/launcher/rank_process.cpp). Both also set these numbers under torchrun's names (NODE_RANK, GROUP_RANK,
 /// TORCHELASTIC_... and more). The operator adds the ports of Trainyard's own connections and the keys of
-/// checkpoint.credentialsSecret, the launcher OMP_NUM_THREADS. docs/design-worker.md has all of them in a table.
+/// checkpoint.credentialsSecret; the launcher OMP_NUM_THREADS, GLIBC_TUNABLES and the link to itself. The table of all:
+/// docs/design-worker.md, "What is in rank 3's environment?". group_environment.hpp reads a rank's place from them,
+/// launch_environment.hpp from the variables of torchrun, MPI and Slurm.
 namespace trainyard::rank {
 
 /// Returns the variable's value, or nothing where the variable is not set. A variable set to "" is treated as not set,

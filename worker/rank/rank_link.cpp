@@ -50,6 +50,7 @@ class UnlinkedRank final : public RankLink {
  public:
   void report(const RankProgress& /*progress*/) override {}
   void beat() override {}
+  void set_long_wait(std::string_view /*collective*/) override {}
   [[nodiscard]] bool is_stop_requested() const override { return stop_requested; }
   [[nodiscard]] std::optional<CheckpointRequest> checkpoint_request() const override { return std::nullopt; }
   [[nodiscard]] std::optional<RankEnd> group_failure() const override { return std::nullopt; }
@@ -81,7 +82,15 @@ class LinkedRank final : public RankLink {
     Instant::rep sent = beat_sent_;
     const Instant::rep time = now();
     if (time - sent < Instant::duration{beat_interval}.count()) return;
-    if (beat_sent_.compare_exchange_strong(sent, time)) send(Beat{});
+    if (beat_sent_.compare_exchange_strong(sent, time)) send_beat();
+  }
+
+  void set_long_wait(std::string_view collective) override {
+    {
+      const std::scoped_lock lock{mutex_};
+      long_wait_ = collective;
+    }
+    send_beat();  // At once: the next beat may come only after a long step.
   }
 
   [[nodiscard]] bool is_stop_requested() const override { return stop_requested; }
@@ -107,6 +116,15 @@ class LinkedRank final : public RankLink {
 
  private:
   static Instant::rep now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+  void send_beat() {
+    Beat beat;
+    {
+      const std::scoped_lock lock{mutex_};
+      beat.long_wait = long_wait_;
+    }
+    send(beat);
+  }
 
   void send(const RankMessage& message) {
     const std::string packet = encode(message);
@@ -161,9 +179,10 @@ class LinkedRank final : public RankLink {
   // Both flags are read at every step, so that the mutex is needed only after a message has come.
   std::atomic<bool> is_group_broken_{false};
   std::atomic<bool> is_checkpoint_requested_{false};
-  mutable std::mutex mutex_;  // guards the two below
+  mutable std::mutex mutex_;  // guards the three below
   std::optional<RankEnd> group_failure_;
   std::optional<CheckpointRequest> checkpoint_request_;
+  std::string long_wait_;
   std::jthread thread_;
 };
 

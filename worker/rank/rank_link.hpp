@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/clock.hpp"
 #include "worker/rank/checkpoint_request.hpp"
@@ -61,6 +62,9 @@ class RankLink {
   virtual void report(const RankProgress& progress) = 0;
   /// Shows the launcher that training makes progress. Cheap; called at least once a step.
   virtual void beat() = 0;
+  /// The training thread has waited for the other ranks in `collective` for long; empty: it waits no longer. Every beat
+  /// carries it to the launcher, which finds out whether all ranks wait, but not in the same collective.
+  virtual void set_long_wait(std::string_view collective) = 0;
   /// False for the link of a background thread, whose waits for other ranks are long in a healthy job too.
   [[nodiscard]] virtual bool is_of_training() const { return true; }
   /// SIGTERM has arrived: save and stop at the next step boundary that all ranks agree on.
@@ -74,12 +78,14 @@ class RankLink {
   [[noreturn]] virtual void exit(const RankEnd& end) = 0;
 };
 
-/// Forwards to `link`, which outlives the object, all but reports and beats. For the waits of a background thread.
+/// Forwards to `link`, which outlives the object, all but reports, beats and long waits. For the waits of a background
+/// thread.
 class SilentLink final : public RankLink {
  public:
   explicit SilentLink(RankLink& link) : link_{link} {}
   void report(const RankProgress& /*progress*/) override {}
   void beat() override {}
+  void set_long_wait(std::string_view /*collective*/) override {}
   [[nodiscard]] bool is_of_training() const override { return false; }
   [[nodiscard]] bool is_stop_requested() const override { return link_.is_stop_requested(); }
   [[nodiscard]] std::optional<CheckpointRequest> checkpoint_request() const override {

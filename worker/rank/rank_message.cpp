@@ -97,8 +97,10 @@ using nlohmann::json;
 json packet_of(const Alive& /*alive*/) {
   return {{"type", "alive"}};
 }
-json packet_of(const Beat& /*beat*/) {
-  return {{"type", "beat"}};
+json packet_of(const Beat& beat) {
+  json object{{"type", "beat"}};
+  if (!beat.long_wait.empty()) object["longWait"] = keep_beginning(beat.long_wait, collective_bytes_max);
+  return object;
 }
 
 json packet_of(const RankProgress& progress) {
@@ -145,7 +147,7 @@ Result<RankMessage> decode_rank_message(std::string_view packet) {
     const json object = json::parse(packet);
     const auto type = object.at("type").get<std::string>();
     if (type == "alive") return Alive{};
-    if (type == "beat") return Beat{};
+    if (type == "beat") return Beat{.long_wait = object.value("longWait", "")};
     if (type == "progress") return progress_from(object);
     if (type == "end") return end_from(object);
     if (type == "checkpoint") return checkpoint_request_from(object);

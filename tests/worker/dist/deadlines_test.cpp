@@ -42,10 +42,14 @@ TEST(CollectiveDeadline, IsNoneInAGroupOfOneRankThatCanLoseNoPeer) {
 TEST(ReadDeadlines, NamesAVariableThatIsNoTime) {
   for (const std::string name :
        {"TRAINYARD_RENDEZVOUS_SECONDS", "TRAINYARD_HANG_SECONDS", "TRAINYARD_COLLECTIVE_SECONDS"}) {
-    const auto deadlines = read_deadlines(rank::environment_of({{name, "0"}}));
-    ASSERT_FALSE(deadlines) << name;
-    EXPECT_EQ(deadlines.error().kind, ErrorKind::invalid);
-    EXPECT_NE(deadlines.error().message.find(name), std::string::npos) << deadlines.error().message;
+    for (const std::string seconds : {"0", "31536001"}) {
+      const auto deadlines = read_deadlines(rank::environment_of({{name, seconds}}));
+      ASSERT_FALSE(deadlines) << name;
+      EXPECT_EQ(deadlines.error().kind, ErrorKind::invalid);
+      EXPECT_EQ(deadlines.error().message,
+                "the environment variable " + name + " is " + seconds + ", but must be in 1 to 31536000");
+    }
+    EXPECT_TRUE(read_deadlines(rank::environment_of({{name, "31536000"}}))) << name;
   }
 }
 

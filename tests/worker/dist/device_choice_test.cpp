@@ -1,5 +1,7 @@
 #include "worker/dist/device_choice.hpp"
 
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -82,6 +84,14 @@ TEST(ChooseDevice, TakesWhatWasPromisedOrSaysWhatIsMissing) {
        {},
        ErrorKind::invalid,
        {"promises this pod 3 GPUs", "CUDA_VISIBLE_DEVICES is \"0,1,-1,2\""}},
+      {"a template whose second name is empty, behind which the driver sees none",
+       {.promised = 2, .driver = {.is_present = true, .devices = 1, .visible_devices = "0,,1"}},
+       {},
+       ErrorKind::invalid,
+       {"CUDA_VISIBLE_DEVICES is \"0,,1\""}},
+      {"a template that names what was promised, with a comma behind it",
+       {.promised = 2, .local_rank = 1, .driver = {.is_present = true, .devices = 2, .visible_devices = "0,1,"}},
+       1},
       {"as many names as GPUs were promised, of which the node lacks one",
        {.promised = 2, .driver = {.is_present = true, .devices = 1, .visible_devices = "GPU-a,GPU-b"}},
        {},
@@ -139,6 +149,53 @@ TEST(AgreeOnDeviceKind, NamesOnEveryRankThoseThatSeeNoGpu) {
       });
     }
   }
+}
+
+/// A group of one thread, in which the kinds of the other ranks are given.
+class ToldCommunicator final : public checkpoint::Communicator {
+ public:
+  explicit ToldCommunicator(std::vector<std::string> texts) : texts_{std::move(texts)} {}
+  [[nodiscard]] std::int64_t rank() const override { return 0; }
+  [[nodiscard]] std::int64_t world_size() const override { return static_cast<std::int64_t>(texts_.size()); }
+  Result<std::vector<std::string>> all_gather(std::string_view text) override {
+    texts_.front() = text;
+    return texts_;
+  }
+  Result<std::string> broadcast(std::string_view text, std::int64_t /*root*/) override { return std::string{text}; }
+  Result<void> broadcast_parts(std::span<const checkpoint::BroadcastPart> /*parts*/) override { return {}; }
+
+ private:
+  std::vector<std::string> texts_;
+};
+
+TEST(AgreeOnDeviceKind, NamesUpToEightOfTheRanksThatSeeNoGpu) {
+  const auto refusal = [](std::size_t without) {
+    std::vector<std::string> kinds(without + 1, "cpu");
+    ToldCommunicator communicator{kinds};
+    const auto agreed = agree_on_device_kind(true, communicator);
+    return agreed ? "" : agreed.error().message.substr(0, agreed.error().message.find(':'));
+  };
+  EXPECT_EQ(refusal(2), "ranks 1, 2 of 3 see no GPU, but the others do");
+  EXPECT_EQ(refusal(8), "ranks 1, 2, 3, 4, 5, 6, 7, 8 of 9 see no GPU, but the others do");
+  EXPECT_EQ(refusal(9), "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 1 more of 10 see no GPU, but the others do");
+}
+
+TEST(LoadCudaModule, SaysWhyAFileIsNoModuleOfThisVersion) {
+  const auto refusal = [](const std::string& path) {
+    const auto module = load_cuda_module(
+        [&](std::string_view name) { return name == "TRAINYARD_CUDA_MODULE" ? std::optional{path} : std::nullopt; });
+    EXPECT_FALSE(module) << path;
+    return module.error();
+  };
+  EXPECT_EQ(refusal("/no/such/module.so").kind, ErrorKind::not_found);
+  const Error no_library = refusal("/proc/version");
+  EXPECT_EQ(no_library.kind, ErrorKind::internal);
+  EXPECT_THAT(no_library.message, HasSubstr("/proc/version does not load: "));
+  Dl_info torch{};
+  ASSERT_NE(dladdr(reinterpret_cast<const void*>(&at::get_num_threads), &torch), 0);
+  const Error other = refusal(torch.dli_fname);
+  EXPECT_EQ(other.kind, ErrorKind::internal);
+  EXPECT_THAT(other.message, HasSubstr(" is of another version of Trainyard: "));
 }
 
 TEST(CudaModulePlaces, AreBesideTheProgramThenTheLauncherThenWhereImagesHaveIt) {

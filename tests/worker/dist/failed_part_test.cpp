@@ -42,6 +42,14 @@ TEST(FailedPartOfText, KnowsTheWordsOfTorchOfNcclAndOfTheDriver) {
       {nccl + "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 999 'unknown error'",
        FailedPart::device},
 
+      {"CUDA error: MPS client failed to connect to the MPS control daemon or the MPS server" + help,
+       FailedPart::device},
+      {"CUDA error: MPS server is not ready to accept new MPS client requests" + help, FailedPart::device},
+      {"CUDA error: the MPS client has been terminated by the server" + help, FailedPart::device},
+      {"Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost", FailedPart::device},
+      {"CUDA driver error: out of memory", FailedPart::device_memory},
+      {"Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE)", FailedPart::communication},
+
       {"CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 1.20 GiB is "
        "free.",
        FailedPart::device_memory},
@@ -95,6 +103,7 @@ TEST(FailedPart, GoesByTypeAndResultBeforeWords) {
   EXPECT_EQ(failed_part(c10::AcceleratorError(place, 719, "unspecified launch failure; uncorrectable ECC error")),
             FailedPart::device);
   EXPECT_EQ(failed_part(c10::OutOfMemoryError(place, "other words")), FailedPart::device_memory);
+  EXPECT_EQ(failed_part(c10::AcceleratorError(place, 2, "CUDA error: other words")), FailedPart::device_memory);
 }
 
 TEST(FailedPart, TakesTheGroupsOwnErrorsForALostConnectionUnlessTheyNameTheProgram) {

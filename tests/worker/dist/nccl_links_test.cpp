@@ -57,6 +57,13 @@ INSTANTIATE_TEST_SUITE_P(
         LogLine{"ALineThatIsStillWritten", std::string{line_start} + "Channel 00/0 : 0[0] -> 1[1] via P2P", {}},
         LogLine{"NumbersThatAreNone", line("Channel 00/0 : 0[0] -> x[1] via P2P/IPC"), {}},
         LogLine{"ANumberBeyondAll", line("Channel 00/0 : 0[0] -> 99999999999999999999[1] via P2P/IPC"), {}},
+        LogLine{"ALineOfWindows", line("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC\r"), {{1, "P2P/IPC"}}},
+        LogLine{"ANumberWithMoreBehindIt", line("Channel 00/0 : 0[0] -> 1x[1] via P2P/IPC"), {}},
+        LogLine{"ANumberAlone", line("Channel 00/0 : 0 -> 1 via P2P/IPC"), {}},
+        LogLine{"ItsOwnRank", line("Channel 00/0 : 0[0] -> 0[0] via P2P/IPC"), {}},
+        LogLine{"TwoTransportsToOnePeer",
+                line("Channel 00/0 : 0[0] -> 1[1] via P2P/IPC") + line("Channel 01/0 : 0[0] -> 1[1] via SHM/direct"),
+                {{1, "P2P/IPC"}, {1, "SHM/direct"}}},
         LogLine{"NoTransport", line("Channel 00/0 : 0[0] -> 1[1] via "), {}}),
     [](const auto& info) { return info.param.name; });
 
@@ -68,7 +75,11 @@ TEST(NetworkInPodWarning, NamesAPeerOfTheSamePodThatIsReachedOverTheNetwork) {
   const std::vector<rank::Seat> seats{{"a", 0}, {"a", 0}, {"a", 2}, {"b", 3}};
   EXPECT_THAT(network_in_pod_warning(std::vector<NcclLink>{{1, "NET/Socket/0"}}, 0, seats).value_or(""),
               HasSubstr("rank 0 sends to rank 1 of the same pod on node a over the network (NET/Socket/0)"));
+  EXPECT_THAT(network_in_pod_warning(std::vector<NcclLink>{{3, "NET/IB/0"}, {1, "P2P/IPC"}, {1, "NET/IB/0"}}, 0, seats)
+                  .value_or(""),
+              HasSubstr("rank 0 sends to rank 1 of the same pod on node a over the network (NET/IB/0)"));
   EXPECT_EQ(network_in_pod_warning(std::vector<NcclLink>{{1, "P2P/IPC"}}, 0, seats), std::nullopt);
+  EXPECT_EQ(network_in_pod_warning(std::vector<NcclLink>{{-1, "NET/Socket/0"}}, 0, seats), std::nullopt) << "no rank";
   EXPECT_EQ(network_in_pod_warning(std::vector<NcclLink>{{2, "NET/Socket/0"}}, 0, seats), std::nullopt) << "other pod";
   EXPECT_EQ(network_in_pod_warning(std::vector<NcclLink>{{3, "NET/Socket/0"}}, 0, seats), std::nullopt) << "other node";
   EXPECT_EQ(network_in_pod_warning(std::vector<NcclLink>{{4, "NET/Socket/0"}}, 0, seats), std::nullopt) << "no seat";
@@ -109,6 +120,19 @@ TEST_F(NcclLogTest, LeavesALogThatTheUserAskedForAlone) {
   EXPECT_EQ(variable("NCCL_DEBUG"), "WARN");
   EXPECT_EQ(variable("NCCL_DEBUG_FILE"), "");
   EXPECT_THAT(log.text(), IsEmpty());
+}
+
+TEST_F(NcclLogTest, LeavesASwitchThatTheUserHasEmptiedAndTheSubjectsThatTheUserHasChosen) {
+  setenv("NCCL_DEBUG", "", 1);  // NOLINT(concurrency-mt-unsafe)
+  {
+    const NcclLog log;
+    EXPECT_EQ(variable("NCCL_DEBUG_FILE"), "");
+  }
+  clear();
+  setenv("NCCL_DEBUG_SUBSYS", "ALL", 1);  // NOLINT(concurrency-mt-unsafe)
+  const NcclLog log;
+  EXPECT_EQ(variable("NCCL_DEBUG_SUBSYS"), "ALL");
+  EXPECT_EQ(variable("NCCL_DEBUG"), "INFO");
 }
 
 TEST_F(NcclLogTest, LeavesAFileThatTheUserNamedAlone) {

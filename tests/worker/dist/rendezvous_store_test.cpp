@@ -73,6 +73,38 @@ TEST(OpenRendezvousStore, HidesFromAnAttemptWhatTheOneBeforeLeft) {
   EXPECT_FALSE(after->check({"address"}));
 }
 
+TEST(OpenRendezvousStore, HidesFromAJobWhatAnotherJobOfThatAttemptHasLeft) {
+  const StandingStore standing;
+  GroupEnvironment environment = standing.launcher_environment();
+  const auto before = opened(environment);
+  environment.job_uid = "v";
+  const auto after = opened(environment);
+  ASSERT_TRUE(before && after);
+  set_for_all(*before, "address");
+  EXPECT_FALSE(after->check({"address"}));
+}
+
+TEST(OpenRendezvousStore, BringsTheRanksOfAgentsTogetherWhoseCountsOfRestartsDiffer) {
+  const StandingStore standing;
+  GroupEnvironment environment = standing.agent_environment();
+  const auto one = opened(environment);
+  environment.attempt = 2;
+  const auto other = opened(environment);
+  ASSERT_TRUE(one && other);
+  set_for_all(*one, "address");
+  EXPECT_TRUE(other->check({"address"}));
+}
+
+TEST(OpenRendezvousStore, ConnectsToThePortOfWhoeverHostsTheStore) {
+  const StandingStore standing;
+  GroupEnvironment of_launcher = standing.launcher_environment();
+  of_launcher.master_port = 1;
+  EXPECT_TRUE(opened(of_launcher));
+  GroupEnvironment of_agent = standing.agent_environment();
+  of_agent.store_port = 1;
+  EXPECT_TRUE(opened(of_agent));
+}
+
 constexpr const char* unknown_name = "no-such-host.invalid";
 
 /// A group of two ranks that a shell has started: rank 0 hosts the store.

@@ -14,6 +14,9 @@ TEST(FirstLine, LeavesOutThePlaceInAnothersSources) {
   EXPECT_EQ(first_line("one\ntwo"), "one");
   EXPECT_EQ(first_line("[no end"), "[no end");
   EXPECT_EQ(first_line(""), "");
+  EXPECT_EQ(first_line("\n\none\ntwo"), "one");
+  EXPECT_EQ(first_line("\n\n"), "");
+  EXPECT_EQ(first_line("failed [x.cc:1] y"), "failed [x.cc:1] y");
 }
 
 TEST(MessageOf, LeavesOutTheStackOfTorchsOwnErrors) {

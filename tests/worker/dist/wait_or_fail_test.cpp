@@ -49,6 +49,22 @@ TEST(WaitOrFail, SaysWhatFailed) {
   EXPECT_EQ(done.error().message, "the sum failed: Connection closed");
 }
 
+/// A collective that has no future, as one of a backend that has failed.
+class LostWork final : public c10d::Work {
+ public:
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    throw std::runtime_error{"[pair.cc:1] Connection closed\nmore"};
+  }
+};
+
+TEST(WaitOrFail, TakesACollectiveThatCannotBeWaitedForForALostOne) {
+  FakeRankLink link;
+  const auto done = wait_or_fail(c10::make_intrusive<LostWork>(), link, 1min, "the sum");
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(done.error().message, "the sum failed: Connection closed");
+}
+
 TEST(WaitOrFail, EndsWithTheGroup) {
   const auto work = c10::make_intrusive<HandWork>();
   FakeRankLink link;
@@ -96,6 +112,23 @@ TEST(WaitOrFail, CountsAWaitFromTheEndOfThisRanksOwnWork) {
     return true;
   }));
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "it has waited for others for a moment";
+}
+
+TEST(WaitOrFail, TellsTheLauncherOfALongWaitUntilItEnds) {
+  const auto work = c10::make_intrusive<HandWork>();
+  FakeRankLink link;
+  EXPECT_FALSE(wait_or_fail(work, link, 100ms, "the sum"));
+  EXPECT_EQ(link.long_waits(), (std::vector<std::string>{"the sum", ""}));
+
+  FakeRankLink of_own_work;
+  EXPECT_FALSE(wait_or_fail(work, of_own_work, 100ms, "the sum", [] { return false; }));
+  EXPECT_EQ(of_own_work.long_waits(), std::vector<std::string>{}) << "it waits for itself";
+
+  FakeRankLink of_both;
+  EXPECT_FALSE(wait_or_fail(work, of_both, 400ms, "the sum", [&] { return of_both.long_waits().size() % 2 == 0; }));
+  const std::vector<std::string> waits = of_both.long_waits();
+  ASSERT_GE(waits.size(), 2U);
+  EXPECT_EQ(waits[1], "") << "its own work goes on";
 }
 
 TEST(WaitOrFail, SendsNoBeatWhileThisRanksOwnWorkIsNotDone) {

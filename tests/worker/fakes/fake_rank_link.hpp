@@ -6,6 +6,8 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,10 @@ class FakeRankLink final : public rank::RankLink {
     if (on_report) on_report(progress);
   }
   void beat() override { ++beats_; }
+  void set_long_wait(std::string_view collective) override {
+    const std::scoped_lock lock{mutex_};
+    long_waits_.emplace_back(collective);
+  }
   [[nodiscard]] bool is_stop_requested() const override { return is_stop_requested_; }
   [[nodiscard]] std::optional<rank::CheckpointRequest> checkpoint_request() const override {
     const std::scoped_lock lock{mutex_};
@@ -56,13 +62,20 @@ class FakeRankLink final : public rank::RankLink {
     return reports_;
   }
 
+  /// What set_long_wait() was given, in order.
+  [[nodiscard]] std::vector<std::string> long_waits() const {
+    const std::scoped_lock lock{mutex_};
+    return long_waits_;
+  }
+
   std::function<void(const rank::RankProgress&)> on_report;  ///< Called on the thread that reports.
 
  private:
   std::atomic<std::int64_t> beats_{0};
   mutable std::atomic<std::int64_t> looks_{0};
   std::atomic<bool> is_stop_requested_{false};
-  mutable std::mutex mutex_;  // guards the three below
+  mutable std::mutex mutex_;  // guards the four below
+  std::vector<std::string> long_waits_;
   std::vector<rank::RankProgress> reports_;
   std::optional<rank::CheckpointRequest> checkpoint_request_;
   std::optional<rank::RankEnd> group_failure_;

@@ -122,6 +122,22 @@ TEST(CheckpointDesk, TakesEveryIdThatItAllows) {
   }
 }
 
+TEST(CheckpointDesk, TakesABodyOfTheGreatestLengthAndNoLongerOne) {
+  const std::string body = R"({"id": "a"})";
+  for (const auto& [bytes, http_status] : {std::pair{1024U, 202}, std::pair{1025U, 400}}) {
+    CheckpointDesk desk{desk_settings()};
+    EXPECT_EQ(post(desk, body + std::string(bytes - body.size(), ' ')).first, http_status) << bytes;
+  }
+}
+
+TEST(CheckpointDesk, ShowsAnErrorThatIsNoUtf8WithAMarkForWhatIsNone) {
+  CheckpointDesk desk{desk_settings()};
+  EXPECT_EQ(post(desk, R"({"id": "a"})").first, 202);
+  desk.on_report(rank::CheckpointRecord{
+      .request = {.id = "a"}, .state = contract::RequestState::failed, .message = "no room for \xff"});
+  EXPECT_EQ(post(desk, R"({"id": "a"})").second.at("message"), "no room for \xef\xbf\xbd");
+}
+
 TEST(CheckpointDesk, TakesTheNextOneOnlyOnceTheOneBeforeIsAnswered) {
   CheckpointDesk desk{desk_settings()};
   EXPECT_EQ(post(desk, R"({"id": "a"})").first, 202);

@@ -92,6 +92,22 @@ TEST(StatusDocument, ShowsTheRequestThatWasTakenLastThoughTheRankKnowsOnlyOfTheO
   }
 }
 
+TEST(StatusDocument, SaysWhomTheLauncherWaitsForBeforeWhomTheRankWaitsFor) {
+  rank::RankProgress progress = a_progress();
+  progress.waiting_for = "rank 1 of 2 has not come (3 s)";
+  for (const std::string of_launcher : {"", "rank 0's launcher at m:1 (4 s)"}) {
+    const std::string document = make_status_document(a_group(), {.progress = progress, .waiting_for = of_launcher});
+    EXPECT_EQ(json::parse(document).at("waitingFor"), of_launcher.empty() ? progress.waiting_for : of_launcher);
+  }
+}
+
+TEST(StatusDocument, ShowsAnErrorThatIsNoUtf8WithAMarkForWhatIsNone) {
+  rank::RankProgress progress = a_progress();
+  progress.checkpoint_error = "no room for \xff";
+  EXPECT_EQ(json::parse(make_status_document(a_group(), {.progress = progress})).at("checkpointError"),
+            "no room for \xef\xbf\xbd");
+}
+
 TEST(StatusDocument, SaysNullForALossThatIsNotFinite) {
   rank::RankProgress progress = a_progress();
   progress.loss = INFINITY;
@@ -213,6 +229,28 @@ TEST(TerminationMessage, StaysWithinItsBoundWhateverTheTextHolds) {
     EXPECT_GT(message.size(), contract::termination_message_bytes_max / 2);
     EXPECT_TRUE(json::accept(message));
   }
+}
+
+TEST(TerminationMessage, BoundsTheReasonAndKeepsTheCulpritsExitCode) {
+  const json message = json::parse(rank::make_termination_message(
+      {.exit_code = 90, .reason = std::string(1'000, 'r'), .message = "m", .culprit = 3, .culprit_exit_code = 137}, 0,
+      {}));
+  EXPECT_EQ(message, (json{{"reason", std::string(61, 'r') + "..."},
+                           {"exitCode", 90},
+                           {"rank", 0},
+                           {"message", "m"},
+                           {"culprit", 3},
+                           {"culpritExitCode", 137}}));
+}
+
+TEST(TerminationMessage, KeepsAUriOfTheGreatestLength) {
+  rank::RankProgress progress = a_progress();
+  progress.checkpoint->uri = std::string(1'024, 'u');
+  const rank::RankEnd end{.exit_code = 0, .reason = "Completed", .message = "", .culprit = {}};
+  const auto kept = [&] { return json::parse(rank::make_termination_message(end, 0, progress)).at("progress"); };
+  EXPECT_TRUE(kept().contains("checkpoint"));
+  progress.checkpoint->uri += 'u';
+  EXPECT_FALSE(kept().contains("checkpoint"));
 }
 
 TEST(TerminationMessage, DropsTheProgressWhereItLeavesNoRoom) {

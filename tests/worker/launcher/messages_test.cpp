@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "worker/launcher/peer_message.hpp"
 #include "worker/rank/rank_message.hpp"
@@ -37,6 +38,7 @@ TEST(RankMessages, AreReadBackAsTheyWereSent) {
   const std::vector<rank::RankMessage> messages{
       rank::Alive{},
       rank::Beat{},
+      rank::Beat{.long_wait = "the gradients' all-reduce"},
       progress,
       failing,
       rank::RankProgress{.phase = "Loading"},
@@ -63,10 +65,12 @@ TEST(RankMessages, KeepALossThatIsNotANumber) {
 }
 
 TEST(RankMessages, FitIntoAPacketWhateverTheirText) {
-  const rank::RankEnd end{.exit_code = 1, .reason = "Error", .message = std::string(100'000, '\x01'), .culprit = {}};
-  const std::string packet = encode(end);
-  EXPECT_LE(packet.size(), rank::rank_message_bytes_max);
-  EXPECT_TRUE(rank::decode_rank_message(packet));
+  for (const char c : {'\x01', '\xff', '"', 'x'}) {
+    const rank::RankEnd end{.exit_code = 1, .reason = "Error", .message = std::string(100'000, c), .culprit = {}};
+    const std::string packet = encode(end);
+    EXPECT_LE(packet.size(), rank::rank_message_bytes_max);
+    EXPECT_TRUE(rank::decode_rank_message(packet));
+  }
 }
 
 TEST(RankMessages, ThatAreNoneAreRefused) {
@@ -85,6 +89,8 @@ TEST(PeerMessages, AreReadBackAsTheyWereSent) {
       Refusal{.job_uid = "u", .attempt = 3, .message = "no"},
       PeerBeat{},
       PeerBeat{.missing = {1, 5}},
+      PeerBeat{.missing = {},
+               .long_waits = {{.collective = "a sum", .ranks = 3, .first_rank = 4}, {.collective = "a"}}},
       FailureReport{{.culprit = 3, .exit_code = 137, .reason = "Killed", .message = "rank 3 was killed"}},
       FailureReport{{.culprit = {}, .exit_code = 94, .reason = "Rendezvous", .message = "nobody came"}},
       Done{}};
@@ -99,14 +105,36 @@ TEST(PeerMessages, FitIntoAFrameWhateverTheyHold) {
   std::vector<std::int64_t> all(10'000);
   const FailureReport report{
       {.culprit = 0, .exit_code = 1, .reason = std::string(9'999, 'r'), .message = std::string(99'999, '\x01')}};
-  for (const PeerMessage& message : {PeerMessage{PeerBeat{all}}, PeerMessage{report}})
-    EXPECT_LE(encode(message).size(), frame_bytes_max);
+  const FailureReport of_bytes{
+      {.culprit = 0, .exit_code = 1, .reason = "Error", .message = std::string(99'999, '\xff')}};
+  const Refusal refusal{.job_uid = "u", .attempt = 2, .message = std::string(99'999, '\x01')};
+  for (const PeerMessage& message :
+       {PeerMessage{PeerBeat{all}}, PeerMessage{report}, PeerMessage{of_bytes}, PeerMessage{refusal}}) {
+    const std::string payload = encode(message);
+    EXPECT_LE(payload.size(), frame_bytes_max);
+    EXPECT_TRUE(decode_peer_message(payload));
+  }
+}
+
+TEST(PeerMessages, NameTheFirstOfManyMissingRanks) {
+  for (const std::size_t missing : {32U, 33U}) {
+    std::vector<std::int64_t> ranks(missing);
+    std::iota(ranks.begin(), ranks.end(), 5);
+    const auto read = decode_peer_message(encode(PeerBeat{ranks}));
+    ASSERT_TRUE(read) << read.error().message;
+    ranks.resize(32);
+    EXPECT_EQ(*read, PeerMessage{PeerBeat{ranks}});
+  }
 }
 
 TEST(PeerMessages, ThatAreNoneAreRefused) {
   for (const std::string payload :
-       {"", "GET / HTTP/1.1", R"({"type":"dance"})", R"({"type":"hello"})", R"({"type":"beat","missing":7})"}) {
-    EXPECT_FALSE(decode_peer_message(payload)) << payload;
+       {"", "GET / HTTP/1.1", R"({"type":"dance"})", R"({"type":"hello"})", R"({"type":"beat","missing":7})", "[]",
+        R"({"type":7})", R"({"type":"done"}{"type":"done"})", R"({"type":"failure"})",
+        R"({"type":"refusal","jobUid":"u","attempt":"2","message":"no"})"}) {
+    const auto read = decode_peer_message(payload);
+    ASSERT_FALSE(read) << payload;
+    EXPECT_EQ(read.error().kind, ErrorKind::invalid);
   }
 }
 
@@ -134,8 +162,9 @@ TEST(Frames, AreReturnedAsSoonAsTheyAreWhole) {
 }
 
 TEST(Frames, ThatAreTooLongComeFromNoLauncher) {
-  // In the second one only the first of the four bytes of length says so.
-  for (const std::string& bytes : {std::string{"GET /status HTTP/1.1\r\n\r\n"}, std::string{"\x01\0\0\x03one", 7}}) {
+  // In the second one only the first of the four bytes of length says so. The third one is a byte too long.
+  for (const std::string& bytes : {std::string{"GET /status HTTP/1.1\r\n\r\n"}, std::string{"\x01\0\0\x03one", 7},
+                                   std::string{"\0\0\x40\x01", 4}}) {
     FrameReader reader;
     const auto payloads = reader.feed(bytes);
     ASSERT_FALSE(payloads);

@@ -26,6 +26,20 @@ TEST(ParseOptions, TakesAProgramOfTheUsersWithItsArguments) {
   EXPECT_EQ(options->rank_arguments, (std::vector<std::string>{"--epochs", "3"}));
 }
 
+TEST(ParseOptions, TakesTheProgramThatTheEnvironmentNames) {
+  const auto options = parse_options({}, rank::environment_of({{"TRAINYARD_RANK_PROGRAM", "/other"}}), "/opt/bin");
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->rank_program, "/other");
+}
+
+TEST(ParseOptions, LeavesEverythingAfterTheDashesToTheRankProgram) {
+  const auto options = parse_options({"--", "--help", "--", "--store-program"}, rank::environment_of({}), "/opt/bin");
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_FALSE(options->asks_for_help);
+  EXPECT_EQ(options->rank_arguments, (std::vector<std::string>{"--help", "--", "--store-program"}));
+  EXPECT_EQ(options->rendezvous_store_program, "/opt/bin/trainyard-store");
+}
+
 TEST(ParseOptions, TakesAnotherStore) {
   const auto options = parse_options({"--store-program", "/my/store"}, rank::environment_of({}), "/opt/bin");
   ASSERT_TRUE(options) << options.error().message;
@@ -46,6 +60,8 @@ TEST(ParseOptions, RefusesWhatItDoesNotKnow) {
             "'--nproc' is not an option of trainyard-worker; put the rank program's arguments after --");
   EXPECT_EQ(parse_options({"--rank-program"}, rank::environment_of({}), "/b").error().message,
             "--rank-program needs the path of a program after it");
+  EXPECT_EQ(parse_options({"--store-program"}, rank::environment_of({}), "/b").error().message,
+            "--store-program needs the path of a program after it");
   EXPECT_EQ(parse_options({}, rank::environment_of({{"TRAINYARD_HANG_SECONDS", "soon"}}), "/b").error().message,
             "the environment variable TRAINYARD_HANG_SECONDS is 'soon', which is not a whole number");
 }
@@ -61,11 +77,39 @@ TEST(ParseOptions, ReadsEveryDeadline) {
   ASSERT_TRUE(options) << options.error().message;
   EXPECT_EQ(options->peers.rendezvous_deadline, 20s);
   EXPECT_EQ(options->peers.silence_deadline, 2s);
+  EXPECT_EQ(options->peers.mismatch_deadline, 3s);
   EXPECT_EQ(options->peers.beat_interval, 500ms);
   EXPECT_EQ(options->peers.farewell_to_late_peers, 3s);
   EXPECT_EQ(options->ranks.alive_deadline, 2s);
   EXPECT_EQ(options->ranks.hang_deadline, 30s);
   EXPECT_EQ(options->ranks.stop_deadline, 115s);
+}
+
+TEST(ParseOptions, HasTheDeadlinesOfTheDocumentationWhereNoneIsSet) {
+  const auto options = parse_options({}, rank::environment_of({}), "/b");
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->peers.rendezvous_deadline, 600s);
+  EXPECT_EQ(options->peers.silence_deadline, 10s);
+  EXPECT_EQ(options->peers.mismatch_deadline, 15s);
+  EXPECT_EQ(options->peers.beat_interval, 1s);
+  EXPECT_EQ(options->peers.farewell_to_late_peers, 1s);
+  EXPECT_EQ(options->ranks.alive_deadline, 10s);
+  EXPECT_EQ(options->ranks.hang_deadline, 600s);
+  EXPECT_EQ(options->ranks.stop_deadline, 25s);
+}
+
+TEST(ParseOptions, RefusesADeadlineOutsideItsBounds) {
+  for (const std::string name : {"TRAINYARD_RENDEZVOUS_SECONDS", "TRAINYARD_HEARTBEAT_SECONDS",
+                                 "TRAINYARD_HANG_SECONDS", "TRAINYARD_GRACE_SECONDS", "TRAINYARD_FAREWELL_SECONDS"}) {
+    const std::string longest = name == "TRAINYARD_FAREWELL_SECONDS" ? "60" : "31536000";
+    EXPECT_TRUE(parse_options({}, rank::environment_of({{name, longest}}), "/b")) << name;
+    for (const std::string& seconds : {std::string{"0"}, std::to_string(std::stoll(longest) + 1)}) {
+      const auto options = parse_options({}, rank::environment_of({{name, seconds}}), "/b");
+      ASSERT_FALSE(options) << name << " " << seconds;
+      EXPECT_EQ(options.error().message,
+                "the environment variable " + name + " is " + seconds + ", but must be in 1 to " + longest);
+    }
+  }
 }
 
 TEST(ParseOptions, PlacesALauncherOfOneRankAndOneOfSeveral) {

@@ -208,6 +208,17 @@ TEST(PeerHub, TakesSilenceForALossOnceTheDeadlineHasPassed) {
   EXPECT_EQ(hub.verdict()->message, "rank 2 is lost: nothing was heard from its launcher at 10.0.0.2 for 10 s");
 }
 
+TEST(PeerHub, MeasuresSilenceFromTheGreetingOfALauncherThatConnectedEarlier) {
+  PeerHub hub = a_hub(2);
+  hub.on_open(1, "10.0.0.1", group_start);
+  for (Instant now = group_start; now < group_start + 9s; now += 1s) hub.on_time(now);
+  hub.on_message(1, hello(1, 2), group_start + 9s);
+  for (Instant now = group_start + 9s; now < group_start + 19s; now += 1s) hub.on_time(now);
+  EXPECT_EQ(hub.verdict(), std::nullopt);
+  hub.on_time(group_start + 19s);
+  EXPECT_TRUE(hub.verdict());
+}
+
 TEST(PeerHub, BlamesNobodyForTheTimeInWhichItSleptItself) {
   PeerHub hub = a_full_hub();
   hub.on_time(group_start + 3600s);

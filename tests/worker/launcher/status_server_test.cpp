@@ -56,8 +56,12 @@ TEST_F(StatusServerTest, TakesARequestAndShowsWhatComesOfIt) {
   EXPECT_EQ(status().at("checkpointRequest"), shown);
   EXPECT_EQ(json::parse(post(R"({"id": "a"})")->body), shown);
 
-  server_->update({}, true);
-  EXPECT_EQ(post(R"({"id": "b"})")->status, 409);
+  EXPECT_EQ(post(R"({"id": "b"})")->status, 202);
+  const rank::CheckpointRecord failed{
+      .request = {.id = "b"}, .state = contract::RequestState::failed, .message = "the disk is full"};
+  server_->update({.progress = rank::RankProgress{.phase = "Done", .checkpoint_request = failed}}, true);
+  EXPECT_EQ(server_->checkpoint_record(), failed) << "the last report has an outcome too";
+  EXPECT_EQ(post(R"({"id": "c"})")->status, 409);
 }
 
 TEST_F(StatusServerTest, ShowsTheLastUpdate) {
@@ -65,6 +69,7 @@ TEST_F(StatusServerTest, ShowsTheLastUpdate) {
   server_->update({.rank = 3, .progress = rank::RankProgress{.phase = "Training", .step = 12}}, false);
   EXPECT_EQ(status().at("phase"), "Training");
   EXPECT_EQ(status().at("step"), 12);
+  EXPECT_EQ(client().Get("/status")->get_header_value("Content-Type"), "application/json");
   const auto metrics = client().Get("/metrics");
   ASSERT_TRUE(metrics);
   EXPECT_NE(metrics->body.find("trainyard_step{"), std::string::npos) << metrics->body;
@@ -82,6 +87,15 @@ TEST_F(StatusServerTest, IsReachedOnlyFromThisMachineWhereAllRanksAreOnIt) {
   const auto everywhere = StatusServer::start({}, rank::Reach::everywhere, port_, {}, {});
   ASSERT_TRUE(everywhere) << everywhere.error().message;
   EXPECT_TRUE(httplib::Client("127.0.0.2", port_).Get("/status"));
+}
+
+TEST_F(StatusServerTest, KeepsNoConnectionOpenFromWhichNoFurtherRequestMayCome) {
+  ASSERT_TRUE(server_);
+  httplib::Client patient = client();
+  patient.set_keep_alive(true);
+  const auto reply = patient.Get("/status");
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->get_header_value("Connection"), "close") << "it would hold one of a few threads";
 }
 
 TEST_F(StatusServerTest, AsksForTheToken) {

@@ -241,7 +241,7 @@ TEST(Supervisor, KillsARankThatMakesNoProgressInValidation) {
 }
 
 TEST(Supervisor, GivesPhasesThatMoveDataOrWaitForOthersTheTimeTheyNeed) {
-  for (const char* phase : {"Rendezvous", "Loading", "Saving"}) {
+  for (const char* phase : {"Rendezvous", "Loading", "Saving", "Done"}) {
     Supervisor supervisor{supervisor_settings(0, 1), group_start};
     rank::RankProgress progress;
     progress.phase = phase;

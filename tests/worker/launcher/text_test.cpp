@@ -11,6 +11,10 @@ using namespace std::chrono_literals;
 TEST(MissingRanksText, NamesUpToEightRanks) {
   EXPECT_EQ(rank::missing_ranks_text({1}, 2, 12'345ms), "rank 1 of 2 has not come (12 s)");
   EXPECT_EQ(rank::missing_ranks_text({1, 3}, 4, 3s), "ranks 1 and 3 of 4 have not come (3 s)");
+  EXPECT_EQ(rank::missing_ranks_text({1, 2, 3, 4, 5, 6, 7, 8}, 16, 999ms),
+            "ranks 1, 2, 3, 4, 5, 6, 7 and 8 of 16 have not come (0 s)");
+  EXPECT_EQ(rank::missing_ranks_text({1, 2, 3, 4, 5, 6, 7, 8, 9}, 16, 3s),
+            "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 1 more of 16 have not come (3 s)");
   EXPECT_EQ(rank::missing_ranks_text({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 16, 3s),
             "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 2 more of 16 have not come (3 s)");
 }

@@ -1,4 +1,4 @@
-// A model with a communication hook of its own, trained by real launchers and ranks.
+// A model with collectives of its own, trained by real launchers and ranks.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,16 +17,19 @@ using launcher::LauncherProcess;
 using launcher::TestGroup;
 using testing::HasSubstr;
 
-/// The exit code of the group, and the message of rank 0's launcher, of two ranks with `hook` and `strategy`.
-std::pair<int, std::string> train_with(const std::string& hook, const std::string& strategy = "{}") {
+/// The exit code of the group, and the message of rank 0's launcher, of two ranks with the model's `options`.
+std::pair<int, std::string> train(const std::string& options, const std::string& strategy = "{}") {
   const std::string training =
-      fmt::format(R"({{"training": {{"model": {{"name": "hooked_model", "options": {{"hook": "{}"}}}}, "maxSteps": 3, )"
+      fmt::format(R"({{"training": {{"model": {{"name": "hooked_model", "options": {}}}, "maxSteps": 3, )"
                   R"("batchSize": 4, "data": {{"format": "synthetic", "samples": 24}}, "strategy": {}}}}})",
-                  hook, strategy);
-  const TestGroup group{
-      .world_size = 2,
-      .variables = {{"TRAINYARD_SPEC", training}, {"OMP_NUM_THREADS", "1"}, {"CUDA_VISIBLE_DEVICES", "-1"}},
-      .store_script = "exec " + paths::program("trainyard-store") + " \"$@\""};
+                  options, strategy);
+  const TestGroup group{.world_size = 2,
+                        .variables = {{"TRAINYARD_SPEC", training},
+                                      {"OMP_NUM_THREADS", "1"},
+                                      {"CUDA_VISIBLE_DEVICES", "-1"},
+                                      {"TRAINYARD_HEARTBEAT_SECONDS", "3"},
+                                      {"TRAINYARD_COLLECTIVE_SECONDS", "16"}},
+                        .store_script = "exec " + paths::program("trainyard-store") + " \"$@\""};
   const std::string program = "exec " + paths::build("tests/worker/models/hooked_model");
   LauncherProcess zero{group, 0, program};
   LauncherProcess one{group, 1, program};
@@ -34,6 +37,10 @@ std::pair<int, std::string> train_with(const std::string& hook, const std::strin
   const int code = zero.wait(), other = one.wait();
   EXPECT_TRUE(code == other || code == lost_peer || other == lost_peer) << code << " " << other;
   return {code == lost_peer ? other : code, zero.termination_message().value("message", "")};
+}
+
+std::pair<int, std::string> train_with(const std::string& hook, const std::string& strategy = "{}") {
+  return train(fmt::format(R"({{"hook": "{}"}})", hook), strategy);
 }
 
 TEST(CommHookOfAModel, DecidesWhatTheOptimizerTakes) {
@@ -50,6 +57,14 @@ TEST(CommHookOfAModel, ThatDoesNotFitFailsTheJobOnAllRanks) {
   const auto [refused, words] = train_with("zeros", R"({"gradientCompression": "fp16"})");
   EXPECT_EQ(refused, 93);
   EXPECT_THAT(words, HasSubstr("name ddp or ddp2, without gradientCompression"));
+}
+
+TEST(CollectiveOfAModel, ThatOneRankAloneCallsEndsTheGroupLongBeforeItsDeadline) {
+  const auto [code, message] = train(R"({"gathersAlone": true})");
+  EXPECT_EQ(code, 95);
+  EXPECT_THAT(message, HasSubstr("all ranks wait for each other in different collectives: rank 0 in gathering the "
+                                 "ranks' values (all_gather, metrics or an agreement), rank 1 in the gradients' "
+                                 "all-reduce"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A training program whose model exchanges gradients by a communication hook of its own, for comm_hook_rank_test.
+// A training program whose model exchanges gradients by a communication hook of its own, or calls a collective on one
+// rank alone, for comm_hook_rank_test.
 #include <trainyard/trainyard.hpp>
 
 #include <torch/torch.h>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace {
@@ -29,14 +31,17 @@ class ZeroHook final : public c10d::CppCommHookInterface<ProcessGroup> {
 };
 
 /// options.hook: "zeros"; "doubles" for zeros of another dtype than the gradients'; "none". Training fails once the
-/// weight has changed.
+/// weight has changed. options.gathersAlone: rank 0 gathers in its first step, and no other rank does.
 class HookedModel final : public trainyard::Module {
  public:
   explicit HookedModel(const trainyard::Options& options)
-      : hook_{options.text("hook", "none")}, weight_{register_parameter("weight", torch::ones({3}))} {}
+      : hook_{options.text("hook", "none")},
+        gathers_alone_{options.boolean("gathersAlone", false)},
+        weight_{register_parameter("weight", torch::ones({3}))} {}
 
   [[nodiscard]] trainyard::StepOutput training_step(const trainyard::Batch& /*batch*/,
                                                     std::int64_t /*batch_index*/) override {
+    if (gathers_alone_ && rank() == 0) std::ignore = all_gather(weight_.detach());
     if (!torch::equal(weight_, torch::ones({3}))) throw std::runtime_error{"the weight has changed"};
     return weight_.sum();
   }
@@ -47,6 +52,7 @@ class HookedModel final : public trainyard::Module {
 
  private:
   std::string hook_;
+  bool gathers_alone_;
   torch::Tensor weight_;
 };
 

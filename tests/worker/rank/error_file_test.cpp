@@ -22,6 +22,11 @@ TEST(ErrorFile, HoldsTheReasonAndTheTimeWhereTorchrunReadsThem) {
     "message": "InvalidSpec: the spec is no JSON", "errorCode": 93, "extraInfo": {"timestamp": "1700000000"}}})"));
 }
 
+TEST(ErrorFile, HoldsATextThatIsNoUtf8WithAMarkForWhatIsNone) {
+  const RankEnd torn{.exit_code = 1, .reason = "Error", .message = "the file \xff", .culprit = {}};
+  EXPECT_EQ(json::parse(make_error_file(torn, time)).at("message").at("message"), "Error: the file \xef\xbf\xbd");
+}
+
 TEST(ErrorFile, IsWrittenOnlyForAFailureAndOnlyWhereTorchrunAsksForIt) {
   const fakes::TemporaryFolder folder;
   const std::string path = folder.path() + "/error.json";

@@ -86,6 +86,27 @@ TEST(InContractWords, ReadsThePlaceThatEachLauncherGives) {
       {"srun and an equal WORLD_SIZE", with(slurm, {{"WORLD_SIZE", "8"}}), slurms_place},
       {"srun --mpi=pmi2", with(slurm, {{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}}), slurms_place},
       {"srun --mpi=pmix", with(slurm, {{"PMIX_RANK", "5"}}), slurms_place},
+      {"srun that sets PMI's rank alone", with(slurm, {{"PMI_RANK", "5"}}), slurms_place},
+      {"mpiexec below a daemon of srun that has its rank's number",
+       with(slurm, with(mpiexec, {{"PMI_RANK", "5"}, {"PMI_SIZE", "6"}})),
+       with(slurms_place, {{"RANK", "5"}, {"WORLD_SIZE", "6"}, {"NODE_RANK", "none"}})},
+      {"srun with both lists of tasks",
+       with(slurm, {{"SLURM_STEP_TASKS_PER_NODE", "2(x4)"}, {"SLURM_TASKS_PER_NODE", "4(x4)"}}), slurms_place},
+      {"srun of an older Slurm", with(slurm, {{"SLURM_JOB_NODELIST", ""}, {"SLURM_NODELIST", "o[1-4]"}}),
+       with(slurms_place, {{"MASTER_ADDR", "o1"}})},
+      {"srun without a list of nodes", with(slurm, {{"SLURM_JOB_NODELIST", ""}, {"MASTER_ADDR", "m"}}),
+       with(slurms_place, {{"MASTER_ADDR", "m"}})},
+      {"srun with the last port that leaves room for two more", with(slurm, {{"MASTER_PORT", "65533"}}),
+       with(slurms_place,
+            {{"MASTER_PORT", "65533"}, {"TRAINYARD_STORE_PORT", "65534"}, {"TRAINYARD_PEER_PORT", "65535"}})},
+      {"srun with a job whose number is that of the first ports again", with(slurm, {{"SLURM_JOB_ID", "9599"}}),
+       with(slurms_place,
+            {{"MASTER_PORT", "29397"}, {"TRAINYARD_STORE_PORT", "29398"}, {"TRAINYARD_PEER_PORT", "29399"}})},
+      {"mpirun with the variables of PMIx and PMI, as those of a launcher above it",
+       with(mpirun, {{"PMIX_RANK", "0"}, {"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}), mpis_place},
+      {"mpirun of one rank that says nothing of its node",
+       {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}},
+       with(ports, {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "127.0.0.1"}})},
       {"one task in an allocation's shell", {{"SLURM_NTASKS", "1"}, {"SLURM_JOB_ID", "7"}}, {}},
       {"a batch script that asks for no tasks",
        {{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_JOB_NODELIST", "n1"}, {"SLURM_JOB_ID", "7"}},
@@ -114,7 +135,10 @@ TEST(InContractWords, ReadsThePlaceThatEachLauncherGives) {
        with(slurm, {{"NODE_RANK", "0"}, {"WORLD_SIZE", "2"}}),
        {{"NODE_RANK", "0"}, {"WORLD_SIZE", "2"}}},
   };
-  for (const Case& one : cases) EXPECT_EQ(words_of(one.given), one.expected) << one.what;
+  for (Case one : cases) {
+    std::erase_if(one.expected, [](const auto& word) { return word.second == "none"; });
+    EXPECT_EQ(words_of(one.given), one.expected) << one.what;
+  }
 }
 
 TEST(InContractWords, SaysInOneSentenceWhatIsMissingOrContradictsWhat) {
@@ -150,6 +174,18 @@ TEST(InContractWords, SaysInOneSentenceWhatIsMissingOrContradictsWhat) {
       {with(mpirun, {{"MASTER_PORT", "65534"}}),
        "MASTER_PORT is 65534, but the two ports after it are used as well: set it to at most 65533, or set "
        "TRAINYARD_STORE_PORT and TRAINYARD_PEER_PORT"},
+      {with(mpirun, {{"MASTER_PORT", "65534"}, {"TRAINYARD_STORE_PORT", "7"}}),
+       "MASTER_PORT is 65534, but the two ports after it are used as well: set it to at most 65533, or set "
+       "TRAINYARD_STORE_PORT and TRAINYARD_PEER_PORT"},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}},
+       "SLURM_PROCID is set, but SLURM_NTASKS is not; srun sets both: in the shell of an allocation start the worker "
+       "by srun." +
+           by_hand},
+      {with(slurm, {{"SLURM_STEP_NODELIST", "n["}}),
+       "the environment variable SLURM_STEP_NODELIST: 'n[' is not a list of hosts as Slurm writes it, such as "
+       "n[001-003,7],m2, of at most 65536 hosts"},
+      {with(slurm, {{"SLURM_LOCALID", "2"}}),
+       contradiction + "SLURM_LOCALID is 2, but this node has 2 ranks, which are numbered from 0"},
       {with(slurm, {{"WORLD_SIZE", "4"}}), contradiction + "WORLD_SIZE is 4, but SLURM_NTASKS is 8"},
       {with(slurm, {{"SLURM_JOB_NODELIST", "n[1"}}),
        "the environment variable SLURM_JOB_NODELIST: 'n[1' is not a list of hosts as Slurm writes it, such as "

@@ -1,7 +1,9 @@
 #include "worker/rank/processors.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,8 @@ TEST(ReadProcessorFacts, TakesTheRequestThatTheOperatorPassesOn) {
   EXPECT_EQ(requested("1500"), 1500);
   EXPECT_EQ(requested("0"), std::nullopt) << "so the kubelet says that there is none";
   EXPECT_EQ(requested("many"), std::nullopt);
+  EXPECT_EQ(requested("10000000"), 10'000'000);
+  EXPECT_EQ(requested("10000001"), std::nullopt);
   EXPECT_GE(read_processor_facts(environment_of({})).usable, 1);
 }
 
@@ -56,7 +60,8 @@ TEST(MillicoresOfCpuMax, ReadsQuotaAndPeriodOfBothGenerationsOfControlGroups) {
   EXPECT_EQ(millicores_of_cpu_max("400000 100000\n"), 4000);
   EXPECT_EQ(millicores_of_cpu_max("150000 100000"), 1500);
   EXPECT_EQ(millicores_of_cpu_max("50000 100000"), 500);
-  for (const char* none : {"max 100000", "-1 100000", "", " ", "100000", "9223372036854775807 1"}) {
+  for (const char* none : {"max 100000", "-1 100000", "", " ", "100000", "9223372036854775807 1", "0 100000",
+                           "100000 0", "100000 -1", "x 100000", "100000 x"}) {
     EXPECT_EQ(millicores_of_cpu_max(none), std::nullopt) << none;
   }
 }
@@ -73,9 +78,29 @@ TEST(RankCounts, AreAllOfTheGroupOnLoopbackAndThePodsElsewhere) {
   EXPECT_EQ(rank_counts(group).in_container, 2);
 }
 
-TEST(SharedProcessors, AreOnesOwnEachTime) {
-  EXPECT_EQ(shared_processors(), shared_processors());
-  EXPECT_NE(shared_processors(), "");
+TEST(SharedProcessors, AreThoseOfTheNodeThatThisProcessMayUse) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  std::string boot_id;
+  std::ifstream file{"/proc/sys/kernel/random/boot_id"};
+  std::getline(file, boot_id);
+  std::string all = boot_id;
+  std::size_t last = 0;
+  for (std::size_t processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (!CPU_ISSET(processor, &before)) continue;
+    all += " " + std::to_string(processor);
+    last = processor;
+  }
+  EXPECT_EQ(shared_processors(), all);
+  EXPECT_EQ(read_processor_facts(environment_of({})).usable, CPU_COUNT(&before));
+
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(last, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  EXPECT_EQ(shared_processors(), boot_id + " " + std::to_string(last));
+  EXPECT_EQ(read_processor_facts(environment_of({})).usable, 1);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ TEST(Seat, IsReadBackFromItsText) {
 }
 
 TEST(Seat, OfOtherTextIsAnError) {
-  for (const std::string text : {"", "node", "1", "x node"}) EXPECT_FALSE(parse_seat(text)) << text;
+  for (const std::string text : {"", "node", "1", "x node", "1node", " 1 node", "99999999999999999999 node"})
+    EXPECT_FALSE(parse_seat(text)) << text;
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.hpp"
+#include "worker/launcher/failure.hpp"
+
+/// Ranks that all wait for each other, but in different collectives, wait for ever: the program has called a collective
+/// on some ranks only, or in another order. No rank is silent then, so that the launchers compare what each waits for.
+namespace trainyard::launcher {
+
+/// How many of a launcher's ranks have waited for others in one collective for long.
+struct LongWait {
+  std::string collective;  ///< Its name in messages.
+  std::int64_t ranks = 1;
+  std::int64_t first_rank = 0;  ///< The lowest of them.
+  bool operator==(const LongWait&) const = default;
+};
+
+/// A message between launchers carries no more.
+inline constexpr std::size_t long_waits_max = 8;
+
+/// Adds a rank, by rising number. Beyond long_waits_max collectives it is counted with the last one.
+void add_rank(std::vector<LongWait>& waits, std::int64_t rank, const std::string& collective);
+
+/// The failure of a group whose `world_size` ranks all wait, in more than one collective. Nothing while a rank does not
+/// wait, or all wait in the same one: somebody is slow. `waits`: those of all launchers, in any order.
+[[nodiscard]] std::optional<GroupFailure> mismatch_of(const std::vector<LongWait>& waits, std::int64_t world_size);
+
+/// A mismatch that lasts. One that passes is none: a wait may have ended a moment ago, and its rank has not said so.
+class MismatchWatch {
+ public:
+  /// The failure, once `mismatch` has been there at every look for `deadline`.
+  [[nodiscard]] std::optional<GroupFailure> look(std::optional<GroupFailure> mismatch, Instant now,
+                                                 std::chrono::milliseconds deadline);
+
+ private:
+  std::optional<Instant> since_;
+};
+
+}  // namespace trainyard::launcher
