@@ -114,6 +114,10 @@ class Module : public torch::nn::Module {
   [[nodiscard]] std::int64_t global_step() const;
   /// The epoch, from 0, of the step that is being made; in a validation that of the last step.
   [[nodiscard]] std::int64_t current_epoch() const;
+  /// The job's learning rate in the step that is being made, and after it that of the step before: optimizer.lr times
+  /// what lrSchedule and optimizer.lrScaling make of it. Parameter groups with a rate of their own are multiplied by
+  /// the same. 0 in a job that does not train.
+  [[nodiscard]] double learning_rate() const;
   [[nodiscard]] std::int64_t rank() const;
   [[nodiscard]] std::int64_t world_size() const;
   [[nodiscard]] bool is_global_zero() const { return rank() == 0; }
@@ -124,8 +128,8 @@ class Module : public torch::nn::Module {
   /// history. Waits for the other ranks to call, but not for the device. May be called where the facts are known, by
   /// all ranks alike: in the same order, with tensors of equal shape, dtype and kind of device. Throws
   /// std::invalid_argument, naming the ranks, for tensors that differ. A call that some rank does not make ends the
-  /// attempt when the deadline of collectives is over. The last batch of a validation differs between ranks, and some
-  /// have none: gather after it instead (Callback::on_validation_end).
+  /// attempt after about a minute (without a launcher: when the deadline of collectives is over). The last batch of a
+  /// validation differs between ranks, and some have none: gather after it instead (Callback::on_validation_end).
   [[nodiscard]] torch::Tensor all_gather(const torch::Tensor& tensor) const;
   /// Stacks each defined tensor of a tree, by one message for all tensors on one device.
   [[nodiscard]] TensorTree all_gather(const TensorTree& tree) const;

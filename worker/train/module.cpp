@@ -62,6 +62,10 @@ std::int64_t Module::current_epoch() const {
   return rank_context().current_epoch();
 }
 
+double Module::learning_rate() const {
+  return rank_context().learning_rate();
+}
+
 std::int64_t Module::rank() const {
   return rank_context().rank();
 }

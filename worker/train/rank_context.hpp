@@ -29,6 +29,8 @@ class RankContext {
     step_ = step;
     epoch_ = epoch;
   }
+  void set_learning_rate(double learning_rate) { learning_rate_ = learning_rate; }
+  [[nodiscard]] double learning_rate() const { return learning_rate_; }
   [[nodiscard]] std::int64_t global_step() const { return step_; }
   [[nodiscard]] std::int64_t current_epoch() const { return epoch_; }
   [[nodiscard]] std::int64_t rank() const { return parts_.communicator.rank(); }
@@ -50,6 +52,7 @@ class RankContext {
   RankContextParts parts_;
   std::int64_t step_ = 0;
   std::int64_t epoch_ = 0;
+  double learning_rate_ = 0.0;
   bool is_of_replica_ = false;
 };
 

@@ -148,6 +148,7 @@ OrEnd<void> Trainer::begin() {
   const auto is_stopped = TRY(is_stop_asked());
   if (!is_stopped) {
     context_.set(position_.step, position_.epoch);
+    set_lr();
     callbacks_.train_start();
     return {};
   }
@@ -345,7 +346,7 @@ OrEnd<void> Trainer::log_steps() {
   TRY(settle());
   log_.timer().end(observe::StepPart::communication);
   if (log_.is_first_line() && parts_.after_first_step) parts_.after_first_step();
-  if (changes_lr(parts_.training)) log_.metrics().log_own("lr", torch::scalar_tensor(lr_, torch::kDouble), {});
+  if (changes_lr(parts_.training)) log_.log_learning_rate(context_.learning_rate());
   update_progress();
   if (auto shown = log_.show_steps(progress_, position_, schedule_.samples_left(position_)); !shown)
     return lost(Stage::step, shown.error());
@@ -409,7 +410,7 @@ EvaluationRounds Trainer::evaluation_rounds() {
 
 /// Sets the learning rate of the next step, if the job has a schedule.
 void Trainer::set_lr() {
-  if (!changes_lr(parts_.training)) return;
+  if (!changes_lr(parts_.training)) return context_.set_learning_rate(parts_.training.optimizer.lr);
   const double factor = lr_factor(parts_.training,
                                   {.step = position_.step,
                                    .epoch = position_.epoch,
@@ -417,7 +418,7 @@ void Trainer::set_lr() {
                                    .world_size = parts_.group.world_size},
                                   validation_.plateau());
   for (OptimizerTurn& turn : parts_.turns) turn.optimizer->set_lr_factor(factor);
-  lr_ = parts_.training.optimizer.lr * factor;
+  context_.set_learning_rate(parts_.training.optimizer.lr * factor);
 }
 
 bool Trainer::is_over() const {

@@ -175,7 +175,6 @@ class Trainer final : private SavedTraining {
   Callbacks callbacks_;
   Validation validation_;
   std::int64_t validated_step_ = -1;
-  double lr_ = 0.0;                      // of the last step, if the job has a schedule
   Instant reported_at_;                  // when the last report was sent
   torch::Tensor last_loss_;              // of this rank's last step, on its device: the sum over its batches
   std::vector<torch::Tensor> step_ids_;  // of each batch of the step; only for the record of samples

@@ -27,6 +27,10 @@ void TrainingLog::set_step(std::int64_t step) {
   if (parts_.log_files != nullptr) parts_.log_files->set_step(step);
 }
 
+void TrainingLog::log_learning_rate(double learning_rate) {
+  metrics_.log_own("lr", torch::scalar_tensor(learning_rate, torch::kDouble), {});
+}
+
 Result<void> TrainingLog::show_steps(rank::RankProgress& progress, const Position& position,
                                      std::int64_t samples_left) {
   const observe::RankTimes own{.node = parts_.node, .times = timer_.take()};

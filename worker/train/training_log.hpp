@@ -45,6 +45,8 @@ class TrainingLog {
   void set_step(std::int64_t step);
   /// Adds `samples` that the whole job has trained on.
   void add_samples(std::int64_t samples) { speed_.add(samples); }
+  /// Adds the metric "lr" of the step that is done.
+  void log_learning_rate(double learning_rate);
   /// No steps are made between the two.
   void pause() { speed_.pause(parts_.clock.instant()); }
   void resume() { speed_.resume(parts_.clock.instant()); }

@@ -24,12 +24,16 @@ class Recorder final : public Callback {
  public:
   explicit Recorder(std::string name = "recorder") : name_{std::move(name)} {}
   [[nodiscard]] std::string name() const override { return name_; }
-  void on_train_start(Module& module) override { tell(module, "start"); }
+  void on_train_start(Module& module) override {
+    rates.push_back(module.learning_rate());
+    tell(module, "start");
+  }
   void on_step_end(Module& module, const torch::Tensor& loss) override {
     EXPECT_EQ(loss.dim(), 0);
     EXPECT_FALSE(loss.requires_grad());
     losses.push_back(loss.item<double>());
     steps += 1;
+    rates.push_back(module.learning_rate());
     if (module.global_step() == stop_after_step) stop_training();
     if (module.global_step() == throw_after_step) throw std::runtime_error{"the callback cannot go on"};
     tell(module, "step");
@@ -54,6 +58,7 @@ class Recorder final : public Callback {
 
   std::vector<std::string> told;
   std::vector<double> losses;
+  std::vector<double> rates;  // at the start and after each step
   torch::Tensor steps = torch::zeros({}, torch::kLong);
   int saves = 0;
   int restores = 0;
@@ -111,6 +116,23 @@ TEST(Callbacks, GetTheMeanLossOfAStepsBatches) {
   whole.run();
   EXPECT_DOUBLE_EQ(of_one[0]->losses.at(0), *run.ranks[0].link->reports().back().loss);
   EXPECT_NEAR(of_two[0]->losses.at(0), of_whole[0]->losses.at(0), 1e-5);
+}
+
+TEST(Callbacks, KnowTheLearningRateOfTheStepThatIsDone) {
+  TrainingRun constant{1};
+  constant.training.max_steps = 2;
+  constant.training.optimizer.lr = 0.5;
+  const auto of_constant = record_all(constant);
+  constant.run();
+  EXPECT_THAT(of_constant[0]->rates, ElementsAre(0.5, 0.5, 0.5));
+
+  TrainingRun warming{1};
+  warming.training.max_steps = 3;
+  warming.training.optimizer.lr = 0.5;
+  warming.training.lr_schedule.warmup_steps = 4;
+  const auto of_warming = record_all(warming);
+  warming.run();
+  EXPECT_THAT(of_warming[0]->rates, ElementsAre(0.125, 0.125, 0.25, 0.375));
 }
 
 TEST(Callbacks, EndTheTrainingOfAllRanksWhenOneAsks) {
@@ -268,6 +290,36 @@ TEST(Callbacks, AreRefusedWithTwoStatesOfOneName) {
   module->callbacks = {std::make_shared<Twice>()};
   Callbacks callbacks{*module};
   EXPECT_THROW((void)callbacks.entries(), InvalidJob);
+}
+
+TEST(Callbacks, AreAllToldOfAnExceptionWhateverOneOfThemThrowsThen) {
+  class Throwing final : public Callback {
+   public:
+    [[nodiscard]] std::string name() const override { return "throwing"; }
+    void on_exception(Module& /*module*/, const std::exception_ptr& /*thrown*/) override { throw 5; }
+  };
+  TrainingRun run{1};
+  run.training.max_steps = 4;
+  const auto first = std::make_shared<Recorder>("first"), last = std::make_shared<Recorder>("last");
+  first->fails_in_on_exception = true;
+  run.ranks[0].module->callbacks = {first, std::make_shared<Throwing>(), last};
+  run.ranks[0].module->on_step = [](std::int64_t) { throw std::runtime_error{"the module cannot go on"}; };
+  run.run();
+  EXPECT_EQ(run.ranks[0].end.message, "the module cannot go on");
+  EXPECT_EQ(last->told.back(), "exception 0/0");
+}
+
+TEST(Callbacks, HaveStatesOfEqualNamesBesideEachOther) {
+  const auto module = make_small_module(3);
+  const auto one = std::make_shared<Recorder>("one"), two = std::make_shared<Recorder>("two");
+  module->callbacks = {one, two};
+  Callbacks callbacks{*module};
+  const auto entries = callbacks.entries();
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].name, "callback.one.steps");
+  EXPECT_EQ(entries[1].name, "callback.two.steps");
+  EXPECT_TRUE(entries[1].tensor.is_alias_of(two->steps));
+  for (const auto& entry : entries) EXPECT_EQ(entry.placement, checkpoint::Placement::rank0);
 }
 
 }  // namespace

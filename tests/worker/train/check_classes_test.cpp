@@ -50,6 +50,14 @@ TEST(CheckClasses, RefusesDataWithMoreClassesThanTheModelHas) {
     const auto checked = check_classes(Classifier{c.model}, datasets);
     EXPECT_EQ(checked ? "" : checked.error().message, c.message) << c.what;
   }
+  Datasets with_test;
+  with_test.train = labeled(1);
+  with_test.test = labeled(2);
+  const auto checked = check_classes(Classifier{2}, with_test);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().kind, ErrorKind::invalid);
+  EXPECT_EQ(checked.error().message,
+            "the test set has labels up to 2, but the model tells only 2 classes apart (0 to 1)" + advice);
   Datasets without_validation;
   without_validation.train = labeled(1);
   EXPECT_TRUE(check_classes(Classifier{2}, without_validation));

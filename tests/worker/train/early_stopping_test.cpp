@@ -14,6 +14,7 @@ namespace {
 
 TEST(EarlyStopping, EndsAfterAsManyValidationsWithoutABetterValueAsThePatience) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double infinity = std::numeric_limits<double>::infinity();
   struct Row {
     std::string what;
     api::EarlyStoppingSpec spec;
@@ -30,7 +31,11 @@ TEST(EarlyStopping, EndsAfterAsManyValidationsWithoutABetterValueAsThePatience) 
       {"by minDelta at most is no better", patient(2, 1.0), {5, 4, 4.5}, 3},
       {"more than minDelta is better", patient(2, 1.0), {5, 3.9, 4.5}, 0},
       {"max", patient(1, 0.0, api::BestMode::max), {1, 2, 1}, 3},
+      {"max, by minDelta at most is no better", patient(1, 1.0, api::BestMode::max), {1, 2}, 2},
+      {"max, more than minDelta is better", patient(1, 1.0, api::BestMode::max), {1, 2.5, 4}, 0},
       {"NaN is no better", patient(2), {nan, nan}, 2},
+      {"an infinite value is no better", patient(1), {1, -infinity}, 2},
+      {"max, an infinite value is no better", patient(1, 0.0, api::BestMode::max), {1, infinity}, 2},
   };
   for (const Row& row : rows) {
     StoppingState state;

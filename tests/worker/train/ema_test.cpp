@@ -51,5 +51,24 @@ TEST(Ema, LendsItsValuesToTheParametersAndTakesThemBackAlsoAfterAnException) {
   EXPECT_EQ(ema.state()[0].second.item<double>(), 2.0);
 }
 
+TEST(Ema, IsSavedByTheNamesOfTheParametersAndInPartsWhereTheseAreInParts) {
+  const torch::Tensor whole = torch::ones({2}), rows = torch::ones({1});
+  const Ema ema{{{"whole", whole}, {"rows", rows}}, 0.5, {{"rows", {.row_begin = 3, .row_count = 4}}}};
+  const auto entries = ema.entries();
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].name, "ema.whole");
+  EXPECT_EQ(entries[0].placement, checkpoint::Placement::replicated);
+  EXPECT_FALSE(entries[0].shard.has_value());
+  EXPECT_EQ(entries[1].name, "ema.rows");
+  EXPECT_EQ(entries[1].placement, checkpoint::Placement::sharded);
+  ASSERT_TRUE(entries[1].shard.has_value());
+  EXPECT_EQ(entries[1].shard->row_begin, 3);
+  EXPECT_EQ(entries[1].shard->row_count, 4);
+  for (const auto& entry : entries) {
+    EXPECT_TRUE(entry.is_steady) << entry.name;
+    EXPECT_FALSE(entry.must_be_finite) << entry.name << ": the parameters are looked at";
+  }
+}
+
 }  // namespace
 }  // namespace trainyard::train

@@ -63,7 +63,7 @@ class Factor final : public Module {
     EXPECT_FALSE(is_training());
     if (shows_images) show_image();
     log("val_mean", (batch.inputs * weight_).mean());
-    log("val_accuracy", 0.25);
+    log(accuracy, 0.25);
   }
   [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch& batch,
                                                                   std::int64_t batch_index) override {
@@ -75,6 +75,7 @@ class Factor final : public Module {
 
   std::function<void(std::int64_t)> on_step;
   bool shows_images = false;
+  std::string accuracy = "val_accuracy";  ///< The metric's name.
 
  private:
   void show_image() { log_image("square", torch::full({1, 4, 4}, 0.5)); }
@@ -147,6 +148,10 @@ class EvaluationJobTest : public testing::Test {
     fakes::MemoryStore store{objects};
     const auto index = nlohmann::json::parse(storage::get_text(store, predictions_index).value());
     EXPECT_EQ(index.at("samples"), data.size());
+    EXPECT_EQ(index.at("model"), "factor");
+    EXPECT_EQ(index.at("weights"), training.model.weights);
+    EXPECT_EQ(index.at("files").at(0).at("key"), "predictions/rank-0-of-2-part-0.safetensors");
+    EXPECT_EQ(index.at("files").at(1).at("key"), "predictions/rank-1-of-2-part-0.safetensors");
     std::map<std::int64_t, float> products;
     for (const auto& file : index.at("files")) {
       const std::string content = storage::get_text(store, file.at("key").get<std::string>()).value();
@@ -361,6 +366,16 @@ TEST(DataOf, TakesTheTestSetOnlyForTestAndPredict) {
   EXPECT_EQ(data_of(api::Task::test, datasets), datasets.test.get());
   EXPECT_EQ(data_of(api::Task::predict, datasets), datasets.test.get());
   EXPECT_EQ(data_of(api::Task::validate, datasets), datasets.validation.get());
+}
+
+TEST_F(EvaluationJobTest, ReportsTheAccuracyOfATestBesideThatOfAValidation) {
+  training.task = api::Task::test;
+  for (const std::string name : {"val_accuracy", "test_accuracy", "another"}) {
+    for (const auto& module : modules) module->accuracy = name;
+    EXPECT_THAT(run(), Each(Field(&rank::RankEnd::reason, "Completed")));
+    EXPECT_EQ(links[0]->reports().back().accuracy, name == "another" ? std::nullopt : std::optional{0.25}) << name;
+    links[0] = std::make_unique<fakes::FakeRankLink>();
+  }
 }
 
 }  // namespace

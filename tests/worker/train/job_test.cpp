@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -46,6 +47,7 @@ TEST(ReadJob, SavesNothingWithoutACheckpoint) {
       environment_of({{"TRAINYARD_SPEC", R"({"training": {"model": {"name": "fashion_cnn"}}, "checkpoint": null})"}}));
   ASSERT_TRUE(job.has_value()) << job.error().message;
   EXPECT_FALSE(job->checkpoint.has_value());
+  EXPECT_EQ(job->cache_folder, std::filesystem::temp_directory_path() / "trainyard-data");
   EXPECT_FALSE(job->sample_record_file.has_value());
 }
 

@@ -92,6 +92,7 @@ TEST(PlateauSchedule, ReducesAsReduceLrOnPlateau) {
     std::vector<double> rates;  // After each value; lr is 0.1.
   };
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double infinity = std::numeric_limits<double>::infinity();
   const auto plateau = [](std::int64_t patience) {
     return api::LrScheduleSpec{
         .name = api::LrScheduleName::plateau, .factor = 0.5, .metric = "m", .patience = patience, .threshold = 0.1};
@@ -113,7 +114,8 @@ TEST(PlateauSchedule, ReducesAsReduceLrOnPlateau) {
       {"not below minLr", bounded, {1.0, 1.0, 1.0, 1.0}, {0.1, 0.05, 0.04, 0.04}},
       {"a minLr above lr raises nothing", above, {1.0, 1.0, 1.0}, {0.1, 0.1, 0.1}},
       {"less than 1e-8 is no change", barely_below, {1.0, 1.0, 1.0}, {0.1, 0.1, 0.1}},
-      {"NaN is no better", plateau(0), {nan, 1.0, nan}, {0.05, 0.05, 0.025}}};
+      {"NaN is no better", plateau(0), {nan, 1.0, nan}, {0.05, 0.05, 0.025}},
+      {"an infinite value is no better", highest, {infinity, 1.0, infinity}, {0.05, 0.05, 0.025}}};
   for (const Row& row : rows) {
     const api::TrainingSpec training = training_with(row.schedule);
     PlateauState state;
@@ -121,6 +123,25 @@ TEST(PlateauSchedule, ReducesAsReduceLrOnPlateau) {
       state = after_validation(training, 1, state, {{"m", row.values[i]}});
       EXPECT_NEAR(0.1 * lr_factor(training, {}, state), row.rates[i], 1e-12) << row.what << ", value " << i;
     }
+  }
+}
+
+TEST(PlateauSchedule, ReducesTheRateOfAllRanksToMinLrAtTheLeast) {
+  api::TrainingSpec training =
+      training_with({.name = api::LrScheduleName::plateau, .min_lr = 0.3, .factor = 0.5, .metric = "m", .patience = 0});
+  training.optimizer.lr_scaling = api::LrScaling::linear;
+  PlateauState state;
+  for (const double rate : {0.4, 0.3, 0.3}) {
+    state = after_validation(training, /*world_size=*/4, state, {{"m", 1.0}});
+    EXPECT_NEAR(0.1 * lr_factor(training, {.world_size = 4}, state), rate, 1e-12);
+  }
+}
+
+TEST(LrFactor, StaysAtTheEndOfTheScheduleAfterIt) {
+  for (const auto name : {api::LrScheduleName::linear, api::LrScheduleName::cosine}) {
+    const api::TrainingSpec training = training_with({.name = name, .min_lr = 0.01});
+    EXPECT_NEAR(0.1 * lr_factor(training, {.step = 13, .total_steps = 10}, {}), 0.01, 1e-12);
+    EXPECT_NEAR(0.1 * lr_factor(training, {.step = 0, .total_steps = 0}, {}), 0.1, 1e-12);
   }
 }
 

@@ -8,8 +8,12 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "tests/fakes/fake_clock.hpp"
+#include "tests/worker/fakes/fake_rank_link.hpp"
 #include "tests/worker/train/small_module.hpp"
 #include "worker/train/program_call.hpp"
 
@@ -64,6 +68,82 @@ TEST(OpenDatasets, RefusesASamplerOfNoSamplesWhereItIsUsed) {
             "the sampler of the model's open_datasets() has 0 samples an epoch, and needs at least 1");
   job.training.task = api::Task::validate;
   EXPECT_TRUE(open_datasets(module, job, "", torch::kCPU, {}));
+}
+
+TEST(OpenDatasets, TellsTheModelWhatTheJobSaysOfItsData) {
+  OpeningModule module{[](const DataSource& source) {
+    EXPECT_EQ(source.format, "idx");
+    EXPECT_EQ(source.folder, "/data/flowers");
+    EXPECT_EQ(source.samples, 123);
+    EXPECT_EQ(source.seed, 7);
+    EXPECT_EQ(source.device, torch::Device{torch::kMeta});
+    EXPECT_EQ(source.options.integer("width"), 5);
+    return Datasets{.train = std::make_unique<data::ImageDataset>(make_small_dataset(20, 0))};
+  }};
+  Job job;
+  job.training.seed = 7;
+  job.training.data = {.format = api::DataFormat::idx, .samples = 123, .options = {{"width", 5}}};
+  EXPECT_TRUE(open_datasets(module, job, "/data/flowers", torch::kMeta, {}));
+}
+
+TEST(OpenDatasets, NeedsSamplesForTheTaskOfTheJob) {
+  const auto no_samples = [] {
+    return std::make_unique<data::ImageDataset>(torch::zeros({0, 1, 2, 2}, torch::kUInt8),
+                                                torch::zeros({0}, torch::kInt64));
+  };
+  const auto samples = [] { return std::make_unique<data::ImageDataset>(make_small_dataset(20, 0)); };
+  struct Case {
+    api::Task task;
+    std::function<Datasets(const DataSource&)> open;
+    std::string message;
+  };
+  const std::string reader = "the model's open_datasets() gave no ";
+  const std::vector<Case> cases{
+      {api::Task::fit, [](const DataSource&) { return Datasets{}; }, reader + "training samples"},
+      {api::Task::fit, [&](const DataSource&) { return Datasets{.train = no_samples(), .validation = samples()}; },
+       reader + "training samples"},
+      {api::Task::test, [&](const DataSource&) { return Datasets{.train = samples()}; },
+       reader + "validation or test samples"},
+      {api::Task::validate,
+       [&](const DataSource&) { return Datasets{.train = samples(), .validation = no_samples(), .test = samples()}; },
+       reader + "validation or test samples"},
+      {api::Task::predict, [&](const DataSource&) { return Datasets{.train = nullptr, .test = samples()}; }, ""},
+  };
+  for (const Case& c : cases) {
+    OpeningModule module{c.open};
+    Job job;
+    job.training.task = c.task;
+    const auto opened = open_datasets(module, job, "", torch::kCPU, {});
+    EXPECT_EQ(opened ? "" : opened.error().message, c.message);
+    if (!opened) {
+      EXPECT_EQ(opened.error().kind, ErrorKind::invalid);
+    }
+  }
+}
+
+TEST(FindData, IsTheFolderOfTheJobWhereItIsOnThisMachine) {
+  fakes::FakeRankLink link;
+  const fakes::FakeClock clock;
+  const auto found = [&](const api::DataSpec& data) {
+    Job job;
+    job.training.data = data;
+    return find_data(job, link, clock, {});
+  };
+  EXPECT_EQ(found({.path = "/data/flowers"}), "/data/flowers");
+  EXPECT_EQ(found({.path = "/ignored", .uri = "file:///data/trees"}), "/data/trees");
+  EXPECT_EQ(found({.uri = "abfs://models/x"}).error().kind, ErrorKind::invalid);
+}
+
+TEST(ReadOptions, AreThoseOfTheCheckpointsStorage) {
+  Job job;
+  EXPECT_EQ(read_options(job).endpoint, "");
+  EXPECT_EQ(read_options(job).path_style, std::nullopt);
+  job.checkpoint.emplace();
+  job.checkpoint->s3 = {.endpoint = "http://minio:9000", .region = "eu-west-1", .path_style = false};
+  const storage::S3Options options = read_options(job);
+  EXPECT_EQ(options.endpoint, "http://minio:9000");
+  EXPECT_EQ(options.region, "eu-west-1");
+  EXPECT_EQ(options.path_style, false);
 }
 
 }  // namespace

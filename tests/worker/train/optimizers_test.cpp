@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "include/trainyard/options.hpp"
@@ -54,6 +55,12 @@ TEST(Optimizers, AreThoseOfTorch) {
        {.name = "adamw", .lr = 0.01, .weight_decay = 0.1},
        [](std::vector<torch::Tensor> weights) {
          return std::make_unique<torch::optim::AdamW>(weights, torch::optim::AdamWOptions(0.01).weight_decay(0.1));
+       }},
+      {"Adam with other betas and eps",
+       {.name = "adam", .lr = 0.01, .beta1 = 0.5, .beta2 = 0.8, .eps = 0.1},
+       [](std::vector<torch::Tensor> weights) {
+         return std::make_unique<torch::optim::Adam>(weights,
+                                                     torch::optim::AdamOptions(0.01).betas({0.5, 0.8}).eps(0.1));
        }},
       {"SGD", {.name = "sgd", .lr = 0.1}, sgd(0.1, 0.0, 0.0)},
       {"SGD with momentum", {.name = "sgd", .lr = 0.1, .momentum = 0.9}, sgd(0.1, 0.9, 0.0)},
@@ -234,6 +241,29 @@ TEST(Optimizers, RefuseAnUnknownNameAndNesterovWithoutMomentum) {
   EXPECT_EQ(refusal({.name = "sgd", .momentum = 1.0, .nesterov = true}), "");
   EXPECT_EQ(refusal({.name = "adagrad"}),
             "training.optimizer.name: no optimizer 'adagrad' here (there is: adam, adamw, lamb, sgd)");
+}
+
+TEST(PublicSpec, HasEachFieldOfTheJobs) {
+  const OptimizerSpec spec = public_spec({.name = api::OptimizerName::sgd,
+                                          .lr = 0.5,
+                                          .momentum = 0.25,
+                                          .nesterov = true,
+                                          .weight_decay = 0.125,
+                                          .beta1 = 0.75,
+                                          .beta2 = 0.875,
+                                          .eps = 1e-3});
+  EXPECT_EQ(spec.name, "sgd");
+  EXPECT_EQ(spec.lr, 0.5);
+  EXPECT_EQ(spec.momentum, 0.25);
+  EXPECT_TRUE(spec.nesterov);
+  EXPECT_EQ(spec.weight_decay, 0.125);
+  EXPECT_EQ(spec.beta1, 0.75);
+  EXPECT_EQ(spec.beta2, 0.875);
+  EXPECT_EQ(spec.eps, 1e-3);
+  for (const auto& [name, text] : {std::pair{api::OptimizerName::adam, "adam"},
+                                   {api::OptimizerName::adamw, "adamw"},
+                                   {api::OptimizerName::lamb, "lamb"}})
+    EXPECT_EQ(public_spec({.name = name}).name, text);
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ TEST(NumberFormat, ConvertsOnlyFloatingPointTensors) {
                                   format);
     EXPECT_EQ(batch.inputs.scalar_type(), type);
     EXPECT_EQ(batch.targets.scalar_type(), torch::kInt64);
+    EXPECT_EQ(converted({.inputs = {}, .targets = torch::zeros({2}), .ids = {}}, format).targets.scalar_type(), type);
     EXPECT_EQ(batch.named.at("mask").tensor().scalar_type(), type);
     EXPECT_EQ(batch.named.at("flags").tensor().scalar_type(), torch::kBool);
   }
@@ -56,6 +57,18 @@ TEST(NumberFormat, LaysOutImagesAndConvolutionsWithTheirChannelsLast) {
   EXPECT_TRUE(torch::equal(convolution->weight.detach(), before));
   const Batch batch = converted({.inputs = torch::rand({2, 3, 8, 8}), .targets = {}, .ids = {}}, format);
   EXPECT_TRUE(batch.inputs.is_contiguous(at::MemoryFormat::ChannelsLast));
+}
+
+TEST(NumberFormat, LaysOutNeitherTargetsNorBuffers) {
+  const NumberFormat format = number_format(job_in(api::Precision::fp32, /*channels_last=*/true));
+  const torch::Tensor image = torch::rand({2, 3, 8, 8});
+  const Batch batch = converted({.inputs = {}, .targets = image, .ids = {}, .named = {{"second", image}}}, format);
+  EXPECT_TRUE(batch.targets.is_contiguous()) << "a loss may take a view of them";
+  EXPECT_TRUE(batch.named.at("second").tensor().is_contiguous(at::MemoryFormat::ChannelsLast));
+  torch::nn::Module module;
+  const torch::Tensor buffer = module.register_buffer("buffer", torch::rand({2, 3, 8, 8}));
+  convert(module, format);
+  EXPECT_TRUE(buffer.is_contiguous());
 }
 
 TEST(Autocast, ComputesInTheShorterTypeAndRestoresTheStateAlsoAfterAnException) {

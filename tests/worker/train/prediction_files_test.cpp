@@ -134,5 +134,25 @@ TEST(PredictionFiles, ReturnTheStoragesError) {
   EXPECT_EQ(files.add(a_batch_of({0}), {{"x", torch::zeros({1})}}).error().message, "the disk is gone");
 }
 
+TEST(PredictionFiles, RefuseInALaterFileWhatDoesNotFitTheFirstBatch) {
+  fakes::MemoryObjects objects;
+  fakes::MemoryStore store{objects};
+  PredictionFiles files{store, {.file_bytes_max = 1}};
+  ASSERT_TRUE(files.add(a_batch_of({0}), {{"x", torch::zeros({1, 2})}}));
+  ASSERT_EQ(files.files().size(), 1U);
+  EXPECT_THAT(refused_rows(files, a_batch_of({1}), {{"x", torch::zeros({1, 3})}}), HasSubstr("for the first batch"));
+  EXPECT_TRUE(files.add(a_batch_of({2}), {{"x", torch::zeros({1, 2})}}));
+  EXPECT_EQ(files.files().size(), 2U);
+}
+
+TEST(PredictionFiles, SayThatTheirTensorsArePyTorchs) {
+  fakes::MemoryObjects objects;
+  fakes::MemoryStore store{objects};
+  PredictionFiles files{store, {}};
+  ASSERT_TRUE(files.add(a_batch_of({0}), {{"x", torch::zeros({1})}}));
+  ASSERT_TRUE(files.finish());
+  EXPECT_THAT(storage::get_text(store, files.files()[0].key).value(), HasSubstr(R"({"format":"pt"})"));
+}
+
 }  // namespace
 }  // namespace trainyard::train

@@ -110,6 +110,24 @@ TEST(AllGather, NamesTheRankWhoseTensorDiffers) {
   });
 }
 
+TEST(AllGather, NamesARankThatHasNoTensor) {
+  with_modules(2, [](Module& module, fakes::RankThread& rank) {
+    const TensorTree own = rank.rank == 0 ? TensorTree{torch::zeros({2})} : TensorTree{};
+    EXPECT_THAT(refusal_of([&] { (void)module.all_gather(own); }),
+                HasSubstr("rank 0 sent 'all_gather of Float [2] on the CPU', rank 1 sent 'all_gather of no tensor'"));
+  });
+}
+
+TEST(AllGather, ShowsTheBeginningOfALongListOfTensors) {
+  with_modules(2, [](Module& module, fakes::RankThread& rank) {
+    const std::vector<TensorTree> trees(rank.rank == 0 ? 20 : 21, TensorTree{torch::zeros({1})});
+    const std::string refusal = refusal_of([&] { (void)module.all_gather(TensorTree::list(trees)); });
+    EXPECT_THAT(refusal, HasSubstr("...', rank 1 sent 'all_gather of Float [1] on the CPU; Float [1] on the CPU; "));
+    EXPECT_THAT(refusal, testing::EndsWith("...'"));
+    EXPECT_LT(refusal.size(), 600U);
+  });
+}
+
 TEST(AllGather, IsToldApartFromTheMetricsThatAnotherRankReduces) {
   with_modules(2, [](Module& module, fakes::RankThread& rank) {
     if (rank.rank == 0) {

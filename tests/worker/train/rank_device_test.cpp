@@ -5,7 +5,12 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
+
+#include "api/contract.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -54,6 +59,33 @@ TEST(DevicesOfFurtherReplicas, AreNotSeveralGpusOfADeterministicJob) {
   EXPECT_TRUE(devices_of_further_replicas(gpu(1), {}, training));
   EXPECT_THAT(devices_of_further_replicas(gpu(2), {}, training).error().message,
               HasSubstr("training.deterministic: is not for dp and ddp2 with several GPUs"));
+}
+
+rank::Environment environment_with(const std::string& name, const std::string& value) {
+  return [name, value](std::string_view asked) { return asked == name ? std::optional{value} : std::nullopt; };
+}
+
+TEST(NodeName, IsThatOfTheEnvironmentOrOfTheMachine) {
+  EXPECT_EQ(node_name(environment_with("TRAINYARD_NODE_NAME", "node-7")), "node-7");
+  EXPECT_EQ(node_name(environment_with("TRAINYARD_NODE_NAME", "")), "");
+  EXPECT_NE(node_name(environment_with("HOSTNAME", "")), "");
+}
+
+TEST(OpenDevice, IsTheCpuWhereThePodWasPromisedNoGpu) {
+  const auto opened = open_device(environment_with("TRAINYARD_GPUS_PER_POD", "0"), {});
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_TRUE(opened->device.is_cpu());
+  EXPECT_EQ(opened->memory, nullptr);
+  EXPECT_EQ(opened->gpus, 0);
+}
+
+TEST(OpenDevice, RefusesAPromiseThatIsNoNumberOfGpus) {
+  for (const std::string promised : {"", "many", "-1", "1025", "1.5", "2 "}) {
+    const auto opened = open_device(environment_with("TRAINYARD_GPUS_PER_POD", promised), {});
+    ASSERT_FALSE(opened) << promised;
+    EXPECT_EQ(opened.error().exit_code, contract::exit_do_not_restart);
+    EXPECT_THAT(opened.error().message, HasSubstr("TRAINYARD_GPUS_PER_POD"));
+  }
 }
 
 }  // namespace

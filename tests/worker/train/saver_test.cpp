@@ -6,11 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/contract.hpp"
@@ -127,6 +129,9 @@ class ScriptedCheckpointer final : public checkpoint::Checkpointer {
   std::string trouble_now;
   bool has_ended = true;
   std::optional<Error> error;  ///< Set: every save fails with it.
+  std::function<void()> on_begin = [] {};
+  std::function<void()> on_staging = [] {};
+  std::optional<bool> is_copied_on_device;
 
   Result<std::optional<checkpoint::Restored>> restore(checkpoint::State&) override { return std::nullopt; }
   [[nodiscard]] std::int64_t generation() const override { return 1; }
@@ -134,13 +139,18 @@ class ScriptedCheckpointer final : public checkpoint::Checkpointer {
     step_ = step;
     is_copies_only_ = options.is_copies_only;
     has_ended = false;
+    on_begin();
   }
-  void finish_staging() override {}
+  void finish_staging() override { on_staging(); }
   [[nodiscard]] bool is_saving() const override { return !has_ended; }
   [[nodiscard]] std::string trouble() const override { return trouble_now; }
   std::optional<checkpoint::SaveOutcome> take_outcome(std::chrono::milliseconds) override {
-    checkpoint::SaveOutcome outcome{.step = step_, .saved = checkpoint::Saved{.step = step_, .uri = "memory://step"}};
+    checkpoint::SaveOutcome outcome{
+        .step = step_,
+        .saved = checkpoint::Saved{.step = step_, .uri = "memory://step", .time = Time{5s}, .bytes = 77}};
     outcome.is_copies_only = is_copies_only_;
+    outcome.is_copied_on_device = is_copied_on_device;
+    outcome.duration = 1500ms;
     if (error) outcome.saved = tl::unexpected(*error);
     return outcome;
   }
@@ -251,6 +261,88 @@ TEST(ASaver, EndsARunWhoseCopiesFailWithAnErrorThatIsFinal) {
   const auto ended = saver.poll_outcome();
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().exit_code, contract::exit_do_not_restart);
+}
+
+TEST(ASaver, AnswersNoRequestByCopiesOnTheNodes) {
+  ScriptedCheckpointer checkpointer;
+  fakes::FakeRankLink link;
+  const fakes::FakeClock clock;
+  Saver saver{checkpointer, link, clock, /*is_rank0=*/false};
+  link.ask_for_checkpoint(request(rank::Then::go_on));
+  for (const bool is_copies_only : {true, false}) {
+    saver.begin({}, 10, {.save = {.is_copies_only = is_copies_only}});
+    EXPECT_EQ(saver.is_copies_only(), is_copies_only);
+    EXPECT_EQ(saver.requests().is_save_asked(), is_copies_only);
+    checkpointer.trouble_now = "the store is away";
+    saver.watch();
+    EXPECT_EQ(saver.error(), is_copies_only ? "" : "step 10 is not saved yet: the store is away");
+    checkpointer.has_ended = true;
+    ASSERT_TRUE(saver.poll_outcome());
+    EXPECT_EQ(saver.last().has_value(), !is_copies_only);
+    EXPECT_EQ(saver.requests().record().has_value(), !is_copies_only);
+  }
+  EXPECT_EQ(saver.last(),
+            (rank::SavedCheckpoint{
+                .step = 10, .uri = "memory://step", .time = Time{5s}, .bytes = 77, .duration_seconds = 1.5}));
+}
+
+TEST(ASaver, SaysWhyASaveFailedUntilOneSucceeds) {
+  ScriptedCheckpointer checkpointer;
+  fakes::FakeRankLink link;
+  fakes::FakeClock clock;
+  Saver saver{checkpointer, link, clock, /*is_rank0=*/false};
+  checkpointer.error = Error{.kind = ErrorKind::io, .message = "the disk is full", .retry_after = {}};
+  link.ask_for_checkpoint(request(rank::Then::go_on));
+  saver.begin({}, 10, {});
+  checkpointer.has_ended = true;
+  ASSERT_TRUE(saver.poll_outcome()) << "training goes on";
+  EXPECT_EQ(saver.error(), "the disk is full");
+  ASSERT_TRUE(saver.requests().record());
+  EXPECT_EQ(saver.requests().record()->state, contract::RequestState::failed);
+  EXPECT_EQ(saver.requests().record()->message, "the disk is full");
+  EXPECT_FALSE(saver.is_owed());
+  clock.advance(5s);
+  EXPECT_TRUE(saver.is_owed());
+
+  saver.begin({}, 20, {});
+  EXPECT_FALSE(saver.is_owed()) << "one is under way";
+  checkpointer.trouble_now = "the store is away";
+  saver.watch();
+  EXPECT_EQ(saver.error(), "step 20 is not saved yet: the store is away");
+  checkpointer.trouble_now.clear();
+  saver.watch();
+  EXPECT_EQ(saver.error(), "the disk is full") << "it is the last save's, until one succeeds";
+  checkpointer.error.reset();
+  checkpointer.has_ended = true;
+  ASSERT_TRUE(saver.poll_outcome());
+  EXPECT_EQ(saver.error(), "");
+  clock.advance(1h);
+  EXPECT_FALSE(saver.is_owed());
+}
+
+TEST(ASaver, LogsHowTheStateCameToTheHostAndHowLongTrainingWaited) {
+  for (const auto& [is_copied, staging] : {std::pair{std::optional<bool>{}, "direct"},
+                                           {std::optional{true}, "deviceCopy"},
+                                           {std::optional{false}, "pinnedBuffers"}}) {
+    ScriptedCheckpointer checkpointer;
+    checkpointer.is_copied_on_device = is_copied;
+    const fakes::FakeRankLink link;
+    fakes::FakeClock clock;
+    checkpointer.on_begin = [&clock] { clock.advance(1s); };
+    checkpointer.on_staging = [&clock] { clock.advance(2s); };
+    Saver saver{checkpointer, link, clock, /*is_rank0=*/true};
+    testing::internal::CaptureStderr();
+    for (const std::int64_t step : {10, 20}) {
+      saver.begin({}, step, {});
+      saver.finish_staging();
+      checkpointer.has_ended = true;
+      saver.finish_staging();  // No save is under way: it is not waited for.
+      ASSERT_TRUE(saver.poll_outcome());
+    }
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(lines_with(log, std::string{"bytes=77  seconds=1.5  stallSeconds=3.0  staging="} + staging).size(), 2U)
+        << log;
+  }
 }
 
 }  // namespace

@@ -40,7 +40,9 @@ TEST(Schedule, EndsByEpochsOrStepsWhicheverComesFirst) {
                                 {"epochs", 3, {}, 15, 3},
                                 {"steps in the middle of the second epoch", {}, 7, 7, 2},
                                 {"steps before epochs", 3, 7, 7, 2},
-                                {"epochs before steps", 1, 100, 5, 1}};
+                                {"epochs before steps", 1, 100, 5, 1},
+                                {"steps to the end of the second epoch", {}, 10, 10, 2},
+                                {"one step", {}, 1, 1, 1}};
   for (const Case& c : cases) {
     const Schedule schedule = make_schedule(training(c.epochs, c.max_steps));
     for (std::int64_t step = 0; step < c.steps; ++step) {
@@ -189,6 +191,32 @@ TEST(Schedule, CountsSeveralBatchesAsOneStepAndEndsAnEpochWithAStepOfTheRest) {
   EXPECT_EQ(schedule.batch_index(third), 4);
   EXPECT_EQ(schedule.batch_begin(after_steps(schedule, 1), 1), 60);
   EXPECT_EQ(schedule.next(third), (Position{.step = 3, .epoch = 1, .samples = 0}));
+}
+
+TEST(Schedule, MakesCopiesAndChecksParametersOnlyWhereTheyAreAskedFor) {
+  TrainingSpec spec = training(2, {});
+  const Schedule without = make_schedule(spec);
+  spec.strategy.check_parameters_every = 3;
+  const Schedule with{spec, {.epochs = 1}, 100, 2, /*copies_every=*/{.steps = 4}};
+  std::vector<std::int64_t> copies, checks;
+  for (std::int64_t step = 0; step <= 10; ++step) {
+    const Position position = after_steps(with, step);
+    if (with.is_copy_due(position)) copies.push_back(step);
+    if (with.is_parameter_check_due(position)) checks.push_back(step);
+    EXPECT_FALSE(without.is_copy_due(position) || without.is_parameter_check_due(position)) << step;
+  }
+  EXPECT_EQ(copies, (std::vector<std::int64_t>{4, 8}));
+  EXPECT_EQ(checks, (std::vector<std::int64_t>{3, 6, 9}));
+}
+
+TEST(Schedule, IsOverWhereACheckpointHasMoreStepsOrEpochsThanTheJob) {
+  const Position saved{.step = 19, .epoch = 3, .samples = 80};
+  for (const Schedule& schedule : {make_schedule(training({}, 7)), make_schedule(training(2, {}))}) {
+    EXPECT_TRUE(schedule.is_finished(saved));
+    EXPECT_EQ(schedule.total_steps(saved), 19);
+    EXPECT_EQ(schedule.epochs(saved), 4);
+    EXPECT_EQ(schedule.samples_left(saved), 0);
+  }
 }
 
 }  // namespace

@@ -127,5 +127,20 @@ TEST_F(ASnapshotTaker, IsFullAfterThousandsOfPoints) {
   EXPECT_FALSE(taker.is_full());
 }
 
+TEST_F(ASnapshotTaker, WarnsOnceOfAnImageForWhichThereIsNoRoom) {
+  SnapshotTaker& taker = open({.points_max = 10, .images_max = 1, .image_bytes_max = 20});
+  testing::internal::CaptureStderr();
+  for (const std::int64_t step : {11, 12}) {
+    taker.set_step(step);
+    for (const char* name : {"a", "b", "c"}) taker.log_image(name, torch::zeros({1, 2, 2}));
+    EXPECT_EQ(names_of(*take()), Strings{"a"});
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::size_t first = log.find("the snapshot has no room for it");
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("has no room", first + 20), std::string::npos) << log;
+  EXPECT_NE(log.find("image=b  step=11  imagesMax=1  bytesMax=20"), std::string::npos) << log;
+}
+
 }  // namespace
 }  // namespace trainyard::train

@@ -26,7 +26,9 @@ TEST(StartBudgetOf, IsTwoMinutesOrWhatTheEnvironmentSays) {
   EXPECT_EQ(of(std::nullopt), 2min);
   EXPECT_EQ(of("0"), 0ms);
   EXPECT_EQ(of("600"), 10min);
-  EXPECT_EQ(of("soon").error().kind, ErrorKind::invalid);
+  EXPECT_EQ(of("86400"), 24h);
+  for (const std::string wrong : {"soon", "", "-1", "86401", "1.5", "60s"})
+    EXPECT_EQ(of(wrong).error().kind, ErrorKind::invalid) << wrong;
 }
 
 TEST(StartPatience, SaysForWhatItWaits) {

@@ -73,6 +73,19 @@ TEST(MakeState, PlacesWhatAllRanksHaveAlikeWhereAnyRankMayWriteIt) {
   }
 }
 
+TEST(MakeState, SaysWhatMustBeFiniteAndWhatOnlyTheOptimizersStepChanges) {
+  const auto module = make_small_module(0);
+  const auto optimizer = module->configure_optimizers({});
+  const checkpoint::State state = make_state(*module, optimizer->state(), RandomState{torch::kCPU});
+  for (const checkpoint::Entry& entry : state.entries) {
+    const bool is_parameter = entry.name.starts_with("model.") && entry.tensor.is_floating_point() &&
+                              !entry.name.starts_with("model.norm.running");
+    EXPECT_EQ(entry.must_be_finite, is_parameter) << entry.name;
+    EXPECT_EQ(entry.is_steady, is_parameter || entry.name.starts_with("optimizer.")) << entry.name;
+    EXPECT_FALSE(entry.shard.has_value()) << entry.name;
+  }
+}
+
 TEST(MakeState, SharesMemoryWithTheModule) {
   const auto module = make_small_module(0);
   const auto optimizer = module->configure_optimizers({});
@@ -82,15 +95,17 @@ TEST(MakeState, SharesMemoryWithTheModule) {
 }
 
 TEST(TrainingValues, ComeBackFromJson) {
-  const TrainingValues values{.position = {.step = 7, .epoch = 1, .samples = 40},
-                              .metrics = {{"val_accuracy", 0.1}},
-                              .best = BestValue{.metric = "val_loss", .mode = api::BestMode::min, .value = 0.1 + 0.2},
-                              .plateau = {.factor = 0.1 * 0.7,
-                                          .best = BestValue{.metric = "m", .mode = api::BestMode::max, .value = 0.7},
-                                          .bad_count = 3},
-                              .stopping = {.best = {}, .bad_count = 2},
-                              .owes_validation = true,
-                              .epoch_samples = 60};
+  const TrainingValues values{
+      .position = {.step = 7, .epoch = 1, .samples = 40},
+      .metrics = {{"val_accuracy", 0.1}},
+      .best = BestValue{.metric = "val_loss", .mode = api::BestMode::min, .value = 0.1 + 0.2},
+      .plateau = {.factor = 0.1 * 0.7,
+                  .best = BestValue{.metric = "m", .mode = api::BestMode::max, .value = 0.7},
+                  .bad_count = 3},
+      .stopping = {.best = BestValue{.metric = "s", .mode = api::BestMode::min, .value = 0.3}, .bad_count = 2},
+      .owes_validation = true,
+      .is_ended_by_callback = true,
+      .epoch_samples = 60};
   const auto parsed = parse_training_values(nlohmann::json::parse(to_json(values).dump()));
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(parsed->position, values.position);
@@ -99,6 +114,7 @@ TEST(TrainingValues, ComeBackFromJson) {
   EXPECT_EQ(parsed->plateau, values.plateau);
   EXPECT_EQ(parsed->stopping, values.stopping);
   EXPECT_TRUE(parsed->owes_validation);
+  EXPECT_TRUE(parsed->is_ended_by_callback);
   EXPECT_EQ(parsed->epoch_samples, values.epoch_samples);
 }
 
@@ -110,6 +126,9 @@ TEST(TrainingValues, ComeBackWithoutABestValueWhereThereIsNone) {
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(parsed->best, std::nullopt);
   EXPECT_EQ(parsed->plateau, values.plateau);
+  EXPECT_EQ(parsed->stopping, StoppingState{});
+  EXPECT_FALSE(parsed->owes_validation || parsed->is_ended_by_callback);
+  EXPECT_EQ(parsed->epoch_samples, std::nullopt);
 }
 
 TEST(TrainingValues, LeaveOutWhatJsonCannotHold) {
