@@ -39,7 +39,9 @@ const TensorTree& TensorTree::at(std::size_t index) const {
 }
 
 bool TensorTree::contains(std::string_view name) const {
-  return std::any_of(children_.begin(), children_.end(), [&](const auto& child) { return child.first == name; });
+  // The trees of a list have empty names.
+  return !name.empty() &&
+         std::any_of(children_.begin(), children_.end(), [&](const auto& child) { return child.first == name; });
 }
 
 void TensorTree::set(std::string name, TensorTree tree) {

@@ -42,13 +42,13 @@ class GradientBuckets {
   void record_in(ExchangeTimeline& timeline);
   /// Clears the last step's gradients.
   void zero();
-  /// The next backward pass fills buckets if it is the step's last, and otherwise only adds to the gradients. A step of
-  /// one backward pass need not call it.
+  /// Tells whether the next backward pass is the last one of its step. Only the last one fills and sends buckets; the
+  /// others add to the gradients. A step of one backward pass need not call it.
   void begin_backward(bool is_last_batch) { is_last_batch_ = is_last_batch; }
-  /// Sends the buckets that the backward pass did not fill. Then calls `follow` for each bucket, which lets the calling
-  /// thread's stream wait for it; or `wait` on a rank that did not use a parameter, because that rank then reads
-  /// numbers back from its device. Errors: those of `wait` and `follow`; unavailable when a bucket could not be sent.
-  /// Throws what this rank's own device or program threw.
+  /// Sends the buckets that the backward pass did not fill. Then waits for each bucket: by `follow`, which lets only
+  /// the calling thread's stream wait; or, where this rank's loss left out a parameter, by `wait`, because the thread
+  /// then reads from the device whether another rank used it. Errors: those of `wait` and `follow`; unavailable when a
+  /// bucket could not be sent. Throws what this rank's own device or program threw.
   [[nodiscard]] Result<void> finish(const WaitForWork& wait, const WaitForWork& follow);
 
   [[nodiscard]] const BucketExchange& exchange() const { return *exchange_; }

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <stop_token>
 #include <thread>
+#include <vector>
 
 namespace trainyard::averaging {
 namespace {
@@ -163,6 +164,46 @@ TEST(Rounds, AreMadeByTwoThreads) {
       is_left = true;
     }
     EXPECT_EQ(parameter, rounds.count());
+  }
+}
+
+TEST(Rounds, DemandNothingButTheFailureOnceTheyHaveFailed) {
+  Rounds rounds{0ms, [] {}};
+  rounds.begin(now());
+  rounds.agree(Wish::average, now());
+  rounds.give_snapshot();
+  rounds.give_sum();
+  rounds.agree(Wish::average, now());
+  rounds.fail({.error = {.kind = ErrorKind::timeout, .message = "late", .retry_after = {}}, .own = {}});
+  EXPECT_EQ(rounds.demand(), Demand::failure) << "a sum and a snapshot are demanded too";
+  EXPECT_EQ(rounds.failure()->error.kind, ErrorKind::timeout);
+}
+
+TEST(Rounds, MayBeAskedForTheirDemandWhereItIsAnnounced) {
+  std::vector<Demand> seen;
+  Rounds* asked = nullptr;
+  Rounds rounds{0ms, [&] { seen.push_back(asked->demand()); }};
+  asked = &rounds;
+  rounds.begin(now());
+  EXPECT_TRUE(seen.empty()) << "the training thread begins them, and needs no announcement";
+  rounds.agree(Wish::average, now());
+  rounds.give_snapshot();
+  rounds.give_sum();
+  rounds.take_sum();
+  rounds.leave();
+  rounds.agree(Wish::leave, now());
+  EXPECT_EQ(seen, (std::vector{Demand::snapshot, Demand::sum, Demand::end}));
+}
+
+TEST(Rounds, CountThoseThatWereAgreedOnAlsoOverSeveralAveragings) {
+  Rounds rounds{0ms, [] {}};
+  for (const std::int64_t count : {2, 4}) {
+    rounds.begin(now());
+    for (const Wish agreed : {Wish::average, Wish::average, Wish::leave}) {
+      rounds.agree(agreed, now());
+      rounds.give_snapshot();
+    }
+    EXPECT_EQ(rounds.count(), count);
   }
 }
 

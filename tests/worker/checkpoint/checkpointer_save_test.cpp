@@ -6,6 +6,10 @@
 #include <cmath>
 #include <latch>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tests/fakes/faulty_store.hpp"
 #include "tests/fakes/gate.hpp"
@@ -108,6 +112,91 @@ TEST_F(ACheckpointer, HasTidiedUpOnceAFinalRunHasEnded) {
   for (const std::int64_t step : {10, 20})
     EXPECT_FALSE(objects.objects.contains(manifest_key({step, 1}))) << "three are kept";
   EXPECT_TRUE(objects.objects.contains(manifest_key({30, 1})));
+}
+
+TEST_F(ACheckpointer, KeepsWhatTheSpecSays) {
+  struct Row {
+    std::string_view name;
+    api::KeepSpec keep;
+    std::vector<std::int64_t> kept;  // Of the steps 10 to 60.
+  };
+  const auto best = [](api::BestMode mode, std::int64_t count) {
+    return api::KeepBestSpec{.metric = "score", .mode = mode, .count = count};
+  };
+  const Row rows[] = {
+      {"the last three", {}, {40, 50, 60}},
+      {"the last two", {.last = 2}, {50, 60}},
+      {"each 30th step", {.last = 2, .every = {.steps = 30}}, {30, 50, 60}},
+      {"each second epoch", {.last = 2, .every = {.epochs = 2}}, {20, 40, 50, 60}},
+      {"the highest score", {.last = 2, .best = best(api::BestMode::max, 1)}, {20, 50, 60}},
+      {"the two highest scores", {.last = 2, .best = best(api::BestMode::max, 2)}, {20, 30, 50, 60}},
+      {"the lowest score", {.last = 2, .best = best(api::BestMode::min, 1)}, {10, 50, 60}},
+  };
+  const double scores[] = {0.1, 0.9, 0.8, 0.2, 0.3, 0.4};
+  for (const Row& row : rows) {
+    fakes::MemoryObjects objects;
+    api::CheckpointSpec of_row = spec();
+    of_row.keep = row.keep;
+    const auto opened =
+        open_checkpointer(std::make_unique<fakes::MemoryStore>(objects), of_row, identity, single, clock);
+    ASSERT_TRUE(opened) << row.name;
+    Checkpointer& checkpointer = **opened;
+    State state = a_state(1);
+    ASSERT_TRUE(checkpointer.restore(state));
+    for (const std::int64_t epoch : {1, 2, 3, 4, 5, 6}) {
+      const double score = scores[epoch - 1];
+      state.values = {{"step", 10 * epoch}, {"epoch", epoch}, {"samples", 0}, {"metrics", {{"score", score}}}};
+      checkpointer.begin_save(state, 10 * epoch, {.is_final = epoch == 6});
+      ASSERT_TRUE(checkpointer.take_outcome(std::chrono::minutes{1})->saved);
+    }
+    ASSERT_TRUE(checkpointer.end());
+    std::vector<std::int64_t> kept;
+    for (const std::int64_t step : {10, 20, 30, 40, 50, 60}) {
+      if (objects.objects.contains(manifest_key({step, 1}))) kept.push_back(step);
+    }
+    EXPECT_EQ(kept, row.kept) << row.name;
+  }
+}
+
+TEST_F(ACheckpointer, TellsTheStoragesTroubleOnlyWhileItSaves) {
+  fakes::MemoryObjects objects;
+  fakes::Gate gate;
+  auto store = held_up(objects, gate);
+  dynamic_cast<fakes::FaultyStore&>(*store).trouble_of = [] { return std::string{"the store is away"}; };
+  const auto checkpointer = open(std::move(store), single);
+  State state = a_state(1);
+  ASSERT_TRUE(checkpointer->restore(state));
+  EXPECT_EQ(checkpointer->trouble(), "") << "no save is under way";
+  checkpointer->begin_save(state, 10, {});
+  gate.wait_for_arrival();
+  EXPECT_EQ(checkpointer->trouble(), "the store is away");
+  gate.open();
+  ASSERT_TRUE(checkpointer->take_outcome(std::chrono::minutes{1}));
+  EXPECT_EQ(checkpointer->trouble(), "");
+}
+
+TEST_F(ACheckpointer, ResumesFromAnotherJobOnlyWhereTheSpecDoesNotForbidIt) {
+  for (const auto mode : {api::ResumeMode::automatic, api::ResumeMode::none}) {
+    fakes::MemoryObjects objects;
+    State state = a_state(1);
+    {
+      const auto first = open(std::make_unique<fakes::MemoryStore>(objects), single);
+      ASSERT_TRUE(first->restore(state));
+      ASSERT_TRUE(save(*first, state, 10));
+      ASSERT_TRUE(first->end());
+    }
+    api::CheckpointSpec of_second = spec();
+    of_second.resume = mode;
+    Identity second = identity;
+    second.job = "team/b";
+    second.job_uid = "another uid";
+    const auto opened =
+        open_checkpointer(std::make_unique<fakes::MemoryStore>(objects), of_second, second, single, clock);
+    ASSERT_TRUE(opened);
+    const auto restored = (*opened)->restore(state);
+    ASSERT_TRUE(restored) << restored.error().message;
+    EXPECT_EQ(restored->has_value(), mode == api::ResumeMode::automatic);
+  }
 }
 
 TEST_F(ACheckpointer, OfARunByHandGivesSignsOfLifeAndOthersGiveNone) {

@@ -4,6 +4,10 @@
 #include <torch/types.h>
 
 #include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace trainyard::checkpoint {
 namespace {
@@ -45,6 +49,61 @@ TEST(HostState, HoldsWhatARanksOwnTensorsDoSinceACheckpointMayLackThem) {
   ASSERT_TRUE(host) << host.error().message;
   const torch::Tensor contiguous = tensor.contiguous();
   EXPECT_EQ(std::memcmp(host->entries()[0].bytes.data(), contiguous.data_ptr(), contiguous.nbytes()), 0);
+}
+
+TEST(DescribeEntry, NamesTheTypeAsSafetensorsDoes) {
+  const std::pair<torch::ScalarType, std::string> types[] = {
+      {torch::kFloat64, "F64"},         {torch::kFloat32, "F32"},
+      {torch::kFloat16, "F16"},         {torch::kBFloat16, "BF16"},
+      {torch::kFloat8_e5m2, "F8_E5M2"}, {torch::kFloat8_e4m3fn, "F8_E4M3"},
+      {torch::kInt64, "I64"},           {torch::kInt32, "I32"},
+      {torch::kInt16, "I16"},           {torch::kInt8, "I8"},
+      {torch::kUInt64, "U64"},          {torch::kUInt32, "U32"},
+      {torch::kUInt16, "U16"},          {torch::kUInt8, "U8"},
+      {torch::kBool, "BOOL"},           {torch::kComplexFloat, "ComplexFloat"}};
+  for (const auto& [type, name] : types) {
+    const auto described =
+        describe({.name = "w", .placement = Placement::per_rank, .tensor = torch::empty({2, 3}, type)});
+    ASSERT_TRUE(described) << name;
+    EXPECT_EQ(described->info.dtype, name);
+    EXPECT_EQ(described->info.name, "w");
+    EXPECT_EQ(described->info.placement, Placement::per_rank);
+    EXPECT_EQ(described->info.shape, (std::vector<std::int64_t>{2, 3}));
+    EXPECT_EQ(described->info.bytes, 6 * c10::elementSize(type));
+    EXPECT_EQ(described->rows, std::nullopt);
+  }
+}
+
+TEST(DescribeEntry, RefusesWhatIsNoDenseTensor) {
+  for (const torch::Tensor& tensor : {torch::Tensor{}, torch::eye(3).to_sparse(),
+                                      torch::quantize_per_tensor(torch::ones({2}), 1.0, 0, torch::kQInt8)}) {
+    const auto described = describe({.name = "odd", .tensor = tensor});
+    ASSERT_FALSE(described);
+    EXPECT_EQ(described.error().kind, ErrorKind::invalid);
+    EXPECT_EQ(described.error().message, "odd cannot be saved: it is no dense tensor");
+  }
+}
+
+TEST(DescribeEntry, RefusesRowsOfAScalarInSeveralDimensions) {
+  const auto described = describe({.name = "step",
+                                   .placement = Placement::sharded,
+                                   .tensor = torch::ones({1, 1}),
+                                   .shard = Shard{.row_begin = 0, .row_count = 1, .is_of_scalar = true}});
+  ASSERT_FALSE(described);
+  EXPECT_EQ(described.error().kind, ErrorKind::invalid);
+}
+
+TEST(HostState, NamesTheEntryThatCannotBeRestored) {
+  State state;
+  state.entries.push_back({"whole", Placement::replicated, torch::zeros({4, 6}).t()});
+  state.entries.push_back({"odd", Placement::replicated, torch::zeros({4, 6}).t()});
+  const auto host = HostState::of(state);
+  ASSERT_TRUE(host) << host.error().message;
+  state.entries[1].tensor = torch::zeros({5});
+  const auto copied = host->copy_to(state);
+  ASSERT_FALSE(copied);
+  EXPECT_EQ(copied.error().kind, ErrorKind::internal);
+  EXPECT_TRUE(copied.error().message.starts_with("restoring odd: ")) << copied.error().message;
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "worker/checkpoint/host_state.hpp"
+
 namespace trainyard::checkpoint {
 namespace {
 
@@ -192,6 +194,60 @@ TEST(Staging, RefusesWhatHasNoPlainBytesAndStagesTheNextSave) {
   ASSERT_FALSE(copied);
   EXPECT_EQ(copied.error().kind, ErrorKind::invalid);
   EXPECT_TRUE(staging.stage(a_state()));
+}
+
+TEST(Staging, OfAKeeperHoldsAllButWhatOnlyRankZeroWrites) {
+  State state = a_state();
+  const at::Tensor large = at::rand({1024, 512});
+  state.entries[0].tensor = large;
+  for (const std::int64_t rank : {0, 1}) {
+    Staging staging{rank, 2, StagedPart::whole};
+    ASSERT_TRUE(staging.stage(state));
+    EXPECT_TRUE(std::ranges::equal(staging.entries()[0].bytes,
+                                   std::span{static_cast<const std::byte*>(large.const_data_ptr()), large.nbytes()}))
+        << "also the half of the other rank";
+    EXPECT_EQ(staging.entries()[1].bytes.empty(), rank != 0);
+    EXPECT_EQ(staging.entries()[2].bytes.size(), 9U);
+    large.add_(1);  // The next buffer may have the memory of this one.
+  }
+}
+
+TEST(Staging, DescribesAStateAnewWhichHasOtherNamesTypesOrPlacements) {
+  struct Row {
+    std::string_view name;
+    void (*change)(Entry& entry);
+  };
+  const Row rows[] = {
+      {"name", [](Entry& entry) { entry.name = "other"; }},
+      {"type of the same size",
+       [](Entry& entry) {
+         entry.tensor = at::ones({1024, 512}, at::kInt);
+       }},
+      {"shape of the same size",
+       [](Entry& entry) {
+         entry.tensor = at::ones({512, 1024});
+       }},
+      {"placement", [](Entry& entry) { entry.placement = Placement::per_rank; }},
+  };
+  for (const Row& row : rows) {
+    Staging staging{0, 1};
+    State state = a_state();
+    ASSERT_TRUE(staging.stage(state));
+    row.change(state.entries[0]);
+    ASSERT_TRUE(staging.stage(state));
+    EXPECT_EQ(staging.entries()[0].info, describe(state.entries[0])->info) << row.name;
+  }
+}
+
+TEST(Staging, LooksForWhatIsNotFiniteInEveryEntryThatMustBe) {
+  for (const std::size_t bad : {0U, 1U}) {
+    Staging staging{0, 1};
+    State state = a_state();
+    state.entries[bad].must_be_finite = true;
+    state.entries[bad].tensor.view({-1})[6] = INFINITY;
+    ASSERT_TRUE(staging.stage(state));
+    EXPECT_FALSE(staging.is_finite()) << "entry " << bad;
+  }
 }
 
 }  // namespace

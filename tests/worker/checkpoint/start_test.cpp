@@ -138,5 +138,16 @@ TEST_F(AStart, AsksOnceForTheGroupAndOnceANodeForTheClaim) {
   for (const std::int64_t rank : {1, 3, 5}) EXPECT_EQ(calls[rank], Calls{}) << "rank " << rank;
 }
 
+TEST_F(AStart, SaysThatTheRanksHaveLostEachOtherAndNotThatTheStorageFails) {
+  fakes::ThreadGroup group{2};
+  group.run([&](Communicator& communicator) {
+    if (communicator.rank() == 1) return;
+    const auto opened = open_checkpointer(std::make_unique<fakes::MemoryStore>(objects), spec(), identity, communicator,
+                                          clock, {.node = "n"});
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().kind, ErrorKind::cancelled) << opened.error().message;
+  });
+}
+
 }  // namespace
 }  // namespace trainyard::checkpoint

@@ -76,7 +76,16 @@ TEST_F(CleanUpProgram, RemovesTheJobsCheckpointsAndSaysSoInItsLastWords) {
   EXPECT_FALSE(fs::exists(folder.file("checkpoints/step-10")));
   EXPECT_FALSE(fs::exists(folder.file("checkpoints/snapshots")));
   EXPECT_EQ(last_words().at("reason"), "Completed");
+  EXPECT_EQ(last_words().at("message"),
+            "nothing of the job is left in " + uri() + "/: 1 checkpoints and 1 snapshots were removed");
   EXPECT_EQ(run("uid-a"), 0) << "once more";
+}
+
+TEST_F(CleanUpProgram, CountsWhatIsInTheCheckpointsFoldersButNoWorkers) {
+  ASSERT_TRUE(storage::put_text(*store, "step-10/g-1/notes.txt", "x"));
+  EXPECT_EQ(run("uid-a"), 0);
+  EXPECT_EQ(keys(), (std::vector<std::string>{"notes.txt", "step-10/g-1/notes.txt"}));
+  EXPECT_TRUE(last_words().at("message").get<std::string>().ends_with("; 1 objects that no worker writes stay"));
 }
 
 TEST_F(CleanUpProgram, LeavesAnothersCheckpointsAlone) {

@@ -38,6 +38,14 @@ TEST(ReadTask, KnowsWhoseCheckpointsAreMeantAndWhereTheyAre) {
             (checkpoint::Identity{.job = "research/smoke", .job_uid = "uid-a", .attempt = 3, .fingerprint = {}}));
 }
 
+TEST(ReadTask, TakesTheFirstAttemptWhereNoneIsNamed) {
+  Variables variables = good;
+  variables.erase("TRAINYARD_ATTEMPT");
+  const auto task = read_task(environment_of(variables));
+  ASSERT_TRUE(task) << task.error().message;
+  EXPECT_EQ(task->identity.attempt, 1);
+}
+
 TEST(ReadTask, HeedsNothingThatATemplateSaysOfRanks) {
   const std::vector<Variables> of_ranks{{{"WORLD_SIZE", "4"}},
                                         {{"RANK", "3"}, {"WORLD_SIZE", "2"}},
@@ -57,6 +65,9 @@ TEST(ReadTask, NamesWhatIsMissing) {
   const std::vector<std::tuple<std::string, std::string, std::string>> cases{
       {"TRAINYARD_JOB_UID", "", "TRAINYARD_JOB_UID is not set"},
       {"TRAINYARD_ATTEMPT", "third", "TRAINYARD_ATTEMPT"},
+      {"TRAINYARD_ATTEMPT", "0", "TRAINYARD_ATTEMPT is 0, but must be at least 1"},
+      {"TRAINYARD_SPEC", "[]", "TRAINYARD_SPEC is not a JSON object with the field `checkpoint`"},
+      {"TRAINYARD_SPEC", R"({"checkpoint": {"uri": "s3://m"}} x)", "TRAINYARD_SPEC is not a JSON object"},
       {"TRAINYARD_SPEC", "", "TRAINYARD_SPEC is not a JSON object with the field `checkpoint`"},
       {"TRAINYARD_SPEC", R"({"training": {}})", "TRAINYARD_SPEC is not a JSON object with the field `checkpoint`"},
       {"TRAINYARD_SPEC", R"({"checkpoint": {}})", "spec.checkpoint.uri: must be given"}};
@@ -88,7 +99,8 @@ TEST(Run, SaysWhetherAnotherTryMayHelp) {
       {"none", ErrorKind::internal, 0, "Completed"},          {"probe", ErrorKind::not_found, 93, "CleanUpRefused"},
       {"probe", ErrorKind::forbidden, 96, "StorageFailed"},   {"probe", ErrorKind::unavailable, 96, "StorageFailed"},
       {"list", ErrorKind::unauthorized, 96, "StorageFailed"}, {"list", ErrorKind::not_found, 96, "StorageFailed"},
-      {"list", ErrorKind::timeout, 96, "StorageFailed"}};
+      {"list", ErrorKind::timeout, 96, "StorageFailed"},      {"probe", ErrorKind::invalid, 93, "CleanUpRefused"},
+      {"list", ErrorKind::invalid, 93, "CleanUpRefused"}};
   for (const auto& [call, kind, exit_code, reason] : cases) {
     const rank::RankEnd end = end_with(call, kind);
     EXPECT_EQ(end.exit_code, exit_code) << call << " " << to_string(kind);
@@ -105,7 +117,8 @@ TEST(Run, RefusesASpecOrAUriThatIsWrong) {
     return fail(ErrorKind::invalid, "no such scheme");
   };
   EXPECT_EQ(run(environment_of(variables), fakes::FakeClock{}, nobody).exit_code, 93);
-  EXPECT_EQ(run(environment_of(good), fakes::FakeClock{}, nobody).message, "no such scheme");
+  EXPECT_EQ(run(environment_of(good), fakes::FakeClock{}, nobody),
+            (rank::RankEnd{.exit_code = 93, .reason = "CleanUpRefused", .message = "no such scheme", .culprit = {}}));
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ TEST(TensorTree, FindsItsPartsByNameAndPlace) {
   EXPECT_EQ(tree.size(), 3U);
   EXPECT_TRUE(tree.contains("mask"));
   EXPECT_FALSE(tree.contains("masks"));
+  EXPECT_FALSE(tree.at("boxes").contains("")) << "the trees of a list have no names";
   EXPECT_EQ(tree.at("boxes").at(1).tensor().size(0), 1);
   EXPECT_EQ(tree.at("views").at("left").tensor().item<int>(), 5);
   EXPECT_FALSE(TensorTree{}.tensor().defined());

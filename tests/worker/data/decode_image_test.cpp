@@ -48,6 +48,48 @@ TEST(DecodeImage, ReadsPngToTheSamePixels) {
       << "transparency is dropped";
 }
 
+/// A PNG of gray of `depth` bits, whose two rows of `width` pixels are `rows`, each with its filter.
+std::string gray_png_of(std::uint32_t width, char depth, const std::string& rows) {
+  return std::string{"\x89PNG\r\n\x1a\n"} +
+         fakes::png_chunk("IHDR", big_endian_text(width) + big_endian_text(2) + depth + std::string(4, '\0')) +
+         fakes::png_chunk("IDAT", fakes::deflated(rows)) + fakes::png_chunk("IEND", "");
+}
+
+TEST(DecodeImage, ReadsGrayOfAnyDepthAsEightBits) {
+  // 16 bits are rounded, and not cut off: 0x00ff is nearly 1 of 255.
+  const auto deep = decode_text(gray_png_of(2, 16, std::string("\0\x00\xff\x80\x80\0\xff\xff\x00\x00", 10)));
+  ASSERT_TRUE(deep.has_value()) << deep.error().message;
+  EXPECT_TRUE((*deep)[1].equal(torch::tensor({1, 128, 255, 0}, torch::kUInt8).view({2, 2}))) << *deep;
+  const auto flat = decode_text(gray_png_of(3, 1, std::string("\0\xa0\0\x40", 4)));
+  ASSERT_TRUE(flat.has_value()) << flat.error().message;
+  EXPECT_TRUE((*flat)[2].equal(torch::tensor({255, 0, 255, 0, 255, 0}, torch::kUInt8).view({2, 3}))) << *flat;
+  const torch::Tensor transparent = gradient(2);
+  const auto opaque = decode_text(png_of(transparent));
+  ASSERT_TRUE(opaque.has_value()) << opaque.error().message;
+  EXPECT_TRUE(opaque->equal(transparent.slice(2, 0, 1).permute({2, 0, 1}).expand({3, 5, 7})));
+}
+
+TEST(CheckImageSize, TakesAsManyPixelsAsTheBoundWhateverTheirForm) {
+  constexpr std::int64_t most = std::int64_t{1} << 26;
+  constexpr std::int64_t huge = std::int64_t{1} << 40;
+  for (const auto& [width, height] :
+       {std::pair{std::int64_t{8192}, std::int64_t{8192}}, {most, 1}, {1, most}, {1, 1}, {3, most / 3}}) {
+    EXPECT_TRUE(check_image_size(width, height)) << width << " " << height;
+  }
+  for (const auto& [width, height] : {std::pair{std::int64_t{8193}, std::int64_t{8192}},
+                                      {8192, 8193},
+                                      {most + 1, 1},
+                                      {1, most + 1},
+                                      {0, 1},
+                                      {1, 0},
+                                      {-1, -1},
+                                      {huge, huge}}) {
+    const auto checked = check_image_size(width, height);
+    ASSERT_FALSE(checked) << width << " " << height;
+    EXPECT_EQ(checked.error().kind, ErrorKind::invalid);
+  }
+}
+
 TEST(DecodeImage, ReadsJpegToNearlyTheSamePixels) {
   const auto color = decode_text(jpeg_of(plain_picture(9, 12, 200, 30, 90)));
   ASSERT_TRUE(color.has_value()) << color.error().message;

@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/fakes/faulty_store.hpp"
 #include "tests/fakes/memory_store.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
@@ -152,6 +153,32 @@ TEST_F(FetchTest, SaysWhatItCannotWrite) {
   EXPECT_THAT(error(cache_.file("file") / "data"), HasSubstr("making the folder " + cache_.file("file/data").string()));
 }
 
+TEST_F(FetchTest, CopiesAnObjectWithoutBytes) {
+  fakes::MemoryObjects objects;
+  objects.objects["train/empty"] = {};
+  fakes::MemoryStore store{objects};
+  const auto done = fetch(store, folder_, [] {});
+  ASSERT_TRUE(done.has_value()) << done.error().message;
+  EXPECT_EQ(std::filesystem::file_size(folder_ / "train/empty"), 0U);
+}
+
+TEST_F(FetchTest, FailsWithTheStoreAndLeavesNoFileThatLooksWhole) {
+  for (const std::string call : {"list", "get_range"}) {
+    fakes::MemoryObjects objects;
+    objects.objects["images"] = {std::byte{'x'}};
+    fakes::FaultyStore store{std::make_unique<fakes::MemoryStore>(objects),
+                             [&](std::string_view asked, std::string_view, auto) -> std::optional<Error> {
+                               if (asked != call) return std::nullopt;
+                               return Error{.kind = ErrorKind::unavailable, .message = "no answer", .retry_after = {}};
+                             }};
+    const auto done = fetch(store, folder_, [] {});
+    ASSERT_FALSE(done.has_value()) << call;
+    EXPECT_EQ(done.error().kind, ErrorKind::unavailable) << call;
+    EXPECT_THAT(done.error().message, HasSubstr("no answer"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "images")) << call;
+  }
+}
+
 TEST_F(FetchTest, SaysWhereItFoundNothing) {
   const auto done = fetch(*store_, folder_, [] {});
   ASSERT_FALSE(done.has_value());
@@ -163,6 +190,10 @@ TEST(CacheFolder, IsReadableAndOfOneUriOnly) {
   const auto folder = cache_folder("/cache", "s3://data/fashion-mnist");
   EXPECT_THAT(folder.string(), testing::StartsWith("/cache/s3---data-fashion-mnist-"));
   EXPECT_NE(folder, cache_folder("/cache", "s3://data/fashion/mnist"));
+  // A file system takes names of at most 255 bytes.
+  const std::string long_uri = "s3://data/" + std::string(500, 'x');
+  EXPECT_EQ(cache_folder("/cache", long_uri).filename().string().size(), 117U);
+  EXPECT_NE(cache_folder("/cache", long_uri + "1"), cache_folder("/cache", long_uri + "2"));
 }
 
 }  // namespace

@@ -128,6 +128,15 @@ TEST_F(IdxTest, PairsImagesAndLabelsOfAPart) {
   EXPECT_TRUE(torch::equal(part->labels, torch::tensor({7, 9}, torch::kInt64)));
 }
 
+TEST_F(IdxTest, TakesThePlainFileWhereACompressedOneIsBesideIt) {
+  write("train-images-idx3-ubyte", two_images);
+  write("train-labels-idx1-ubyte", two_labels);
+  write("train-labels-idx1-ubyte.gz", "no labels");
+  const auto part = read_labeled_images(folder_, "train");
+  ASSERT_TRUE(part.has_value()) << part.error().message;
+  EXPECT_EQ(part->labels.size(0), 2);
+}
+
 TEST_F(IdxTest, NamesThePathAndTheFilesThatAreNotThere) {
   write("t10k-images-idx3-ubyte", two_images);
   const auto missing_folder = read_labeled_images(folder_ / "elsewhere", "train");

@@ -105,6 +105,14 @@ TEST(Normalization, TakesMeanOrDeviationAlone) {
   EXPECT_EQ(changed(R"({"std": [2]})"), 1.5F);
 }
 
+TEST(Normalization, GivesEachChannelItsOwnNumbers) {
+  const torch::Tensor images = torch::full({2, 3, 1, 1}, 12.0F);
+  const Normalization normalization =
+      read_normalization(data_options(R"({"mean": [2, 4, 6], "std": [1, 2, 3]})"), 3, torch::kCPU);
+  EXPECT_TRUE(normalization.apply(images.clone())
+                  .equal(torch::tensor({10.F, 4.F, 2.F}).view({1, 3, 1, 1}).expand({2, 3, 1, 1})));
+}
+
 TEST(ImageDataset, KeepsItsIdAndCountsItsClasses) {
   const LabeledImages part = make_synthetic_images(100, 0, Part::train);
   const ImageDataset dataset{part.images, part.labels};

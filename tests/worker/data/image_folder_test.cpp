@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -13,6 +14,7 @@
 
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/data/pictures.hpp"
+#include "worker/data/decode_image.hpp"
 #include "worker/data/image_folder.hpp"
 #include "worker/data/image_folder_dataset.hpp"
 #include "worker/data/open_data.hpp"
@@ -166,6 +168,11 @@ TEST_F(ImageFolderTest, MakesGrayOfColours) {
   const Batch batch = datasets->train->gather(torch::tensor({2}, torch::kInt64));
   ASSERT_EQ(batch.inputs.sizes(), (torch::IntArrayRef{1, 1, 4, 4}));
   EXPECT_TRUE(batch.inputs.eq(76 / 255.0F).all().item<bool>()) << "red has 299 of 1000 parts";
+  for (const auto& [color, gray] :
+       {std::pair{plain_picture(8, 8, 0, 255, 0), 150}, {plain_picture(8, 8, 0, 0, 255), 29}}) {
+    write("train/cat/b.PNG", png_of(color));
+    EXPECT_EQ(load_picture(folder_.file("train/cat/b.PNG"), 1).max().item<int>(), gray);
+  }
 }
 
 TEST_F(ImageFolderTest, TrainsWithoutValidationOnlyWhenToldSo) {
@@ -177,6 +184,9 @@ TEST_F(ImageFolderTest, TrainsWithoutValidationOnlyWhenToldSo) {
   EXPECT_EQ(training_alone->validation, nullptr);
   write("validation/cat/1.png", png_of(plain_picture(8, 8, 1, 2, 3)));
   EXPECT_EQ(open()->validation->gather(torch::zeros({1}, torch::kInt64)).targets.item<std::int64_t>(), 1);
+  write("val/dog/1.png", png_of(plain_picture(8, 8, 1, 2, 3)));
+  EXPECT_EQ(open()->validation->gather(torch::zeros({1}, torch::kInt64)).targets.item<std::int64_t>(), 2)
+      << "val before validation";
 }
 
 TEST_F(ImageFolderTest, NamesWhatIsWrongWithItsFolders) {
@@ -240,6 +250,17 @@ TEST_F(ImageFolderTest, FollowsALinkWithinTheData) {
   EXPECT_EQ(datasets->train->size(), 5);
 }
 
+TEST_F(ImageFolderTest, FollowsNoLinkIntoAFolderWhoseNameOnlyBeginsLikeThatOfTheData) {
+  std::filesystem::create_directory(folder_.file("data"));
+  std::filesystem::rename(folder_.file("train"), folder_.file("data/train"));
+  write("data2/1.jpg", jpeg_of(plain_picture(8, 8, 1, 2, 3)));
+  std::filesystem::create_symlink("../../../data2/1.jpg", folder_.file("data/train/cat/c.jpg"));
+  const auto training = list_training_images(folder_.file("data"));
+  ASSERT_FALSE(training.has_value());
+  EXPECT_EQ(training.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(training.error().message, HasSubstr("out of the data's folder"));
+}
+
 TEST_F(ImageFolderTest, NamesThePictureThatCannotBeDecoded) {
   write("train/cat/b.PNG", "no image");
   const auto datasets = open();
@@ -292,6 +313,12 @@ TEST_F(ImageFolderTest, RefusesOptionsOutsideTheirBounds) {
       {R"({"resize": 8193})", "resize: must be a whole number from 1 to 8192, got 8193"},
       {R"({"size": 64, "resize": 63})", "resize: must be at least the size 64, got 63"},
       {R"({"channels": 2})", "channels: must be 1 (gray) or 3 (colours), got 2"},
+      {R"({"channels": 4})", "channels: must be a whole number from 1 to 3, got 4"},
+      {R"({"channels": 0})", "channels: must be a whole number from 1 to 3, got 0"},
+      {R"({"cropScale": [0.5, 1.5]})", "cropScale[1]: must be a number from 0.0001 to 1, got 1.5"},
+      {R"({"cropScale": [0.1, 0.2, 0.3]})", "cropScale: must be two numbers, the smaller one first"},
+      {R"({"cropRatio": [2, 1]})", "cropRatio: must be two numbers, the smaller one first"},
+      {R"({"cropRatio": [1, 101]})", "cropRatio[1]: must be a number from 0.01 to 100, got 101"},
       {R"({"cropScale": [0.5]})", "cropScale: must be two numbers, the smaller one first"},
       {R"({"cropScale": [0.5, 0.1]})", "cropScale: must be two numbers, the smaller one first"},
       {R"({"cropRatio": [0, 1]})", "cropRatio[0]: must be a number from 0.01 to 100, got 0"},
@@ -299,6 +326,41 @@ TEST_F(ImageFolderTest, RefusesOptionsOutsideTheirBounds) {
   };
   for (const Case& c : cases)
     EXPECT_EQ(refusal([&] { (void)open(c.json); }), "training.data.options." + c.message) << c.json;
+}
+
+TEST_F(ImageFolderTest, ReadsTheBoundsOfTheRandomPart) {
+  const auto part = [&](const std::string& options) { return read_picture_changes(source(options)).random_part; };
+  EXPECT_FALSE(part(R"({"cropScale": [0.25, 0.5]})")) << "nobody asked for a random part";
+  const auto usual = part(R"({"randomResizedCrop": true})");
+  ASSERT_TRUE(usual);
+  EXPECT_EQ(usual->scale, (std::array{0.08, 1.0}));
+  EXPECT_EQ(usual->ratio, (std::array{3.0 / 4.0, 4.0 / 3.0}));
+  const auto own = part(R"({"randomResizedCrop": true, "cropScale": [0.25, 0.25], "cropRatio": [1, 2]})");
+  ASSERT_TRUE(own);
+  EXPECT_EQ(own->scale, (std::array{0.25, 0.25}));
+  EXPECT_EQ(own->ratio, (std::array{1.0, 2.0}));
+}
+
+TEST_F(ImageFolderTest, ChangesTrainingImagesByTheJobsSeed) {
+  const auto inputs = [&](std::int64_t seed) {
+    DataSource seeded = source(R"({"size": 4, "randomResizedCrop": true})");
+    seeded.seed = seed;
+    return open_data(seeded, api::DataFormat::images)
+        ->train->gather_in_epoch(torch::zeros({1}, torch::kInt64), 0)
+        .inputs;
+  };
+  EXPECT_TRUE(inputs(1).equal(inputs(1)));
+  EXPECT_FALSE(inputs(1).equal(inputs(2)));
+}
+
+TEST_F(ImageFolderTest, HasAnIdThatTellsWhereANameEnds) {
+  const auto id = [](std::vector<std::string> classes, std::vector<std::string> files) {
+    return checksum_of({.folder = {}, .classes = std::move(classes), .files = std::move(files), .labels = {}});
+  };
+  EXPECT_EQ(id({"cat", "dog"}, {"cat/1.png"}), "83af78f1b17771bf") << "checkpoints of earlier versions have this id";
+  EXPECT_NE(id({"ab", "c"}, {"x"}), id({"a", "bc"}, {"x"}));
+  EXPECT_NE(id({"a"}, {"xy", "z"}), id({"a"}, {"x", "yz"}));
+  EXPECT_NE(id({"a"}, {"x", "y"}), id({"a"}, {"y", "x"}));
 }
 
 TEST_F(ImageFolderTest, HasAnIdOfItsNames) {

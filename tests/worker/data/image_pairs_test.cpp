@@ -77,6 +77,59 @@ TEST_F(ImagePairsTest, ChangesAllPanelsOfASampleAlike) {
   EXPECT_TRUE(datasets->train->gather(first_).inputs.equal(panel(0).slice(1, 1, 5).slice(2, 1, 5).unsqueeze(0)));
 }
 
+TEST_F(ImagePairsTest, MirrorsHalfOfTheSamplesOfTraining) {
+  const auto datasets = open(R"({"panels": 3, "size": 6, "horizontalFlip": true})");
+  ASSERT_TRUE(datasets.has_value()) << datasets.error().message;
+  int mirrored = 0;
+  for (std::int64_t epoch = 0; epoch < 40; ++epoch) {
+    const Batch batch = datasets->train->gather_in_epoch(first_, epoch);
+    const bool is_mirrored = batch.inputs[0].equal(panel(0).flip(2));
+    EXPECT_TRUE(is_mirrored || batch.inputs[0].equal(panel(0))) << epoch;
+    EXPECT_TRUE(batch.targets[0][1].equal(is_mirrored ? panel(2).flip(2) : panel(2))) << epoch;
+    mirrored += is_mirrored ? 1 : 0;
+  }
+  EXPECT_GT(mirrored, 10);
+  EXPECT_LT(mirrored, 30);
+  const auto plain = open(R"({"panels": 3, "size": 6})");
+  for (std::int64_t epoch = 0; epoch < 4; ++epoch)
+    EXPECT_TRUE(plain->train->gather_in_epoch(first_, epoch).inputs[0].equal(panel(0))) << epoch;
+}
+
+TEST_F(ImagePairsTest, ReadsItsOtherOptions) {
+  const auto gray = open(R"({"panels": 3, "size": 6, "channels": 1, "mean": [0.5], "std": [0.25]})");
+  ASSERT_TRUE(gray.has_value()) << gray.error().message;
+  const Batch batch = gray->train->gather(first_);
+  EXPECT_EQ(batch.inputs.sizes(), (torch::IntArrayRef{1, 1, 6, 6}));
+  EXPECT_EQ(batch.targets.sizes(), (torch::IntArrayRef{1, 2, 1, 6, 6}));
+  const torch::Tensor plain = open(R"({"panels": 3, "size": 6, "channels": 1})")->train->gather(first_).targets;
+  EXPECT_TRUE(batch.targets.allclose((plain - 0.5) / 0.25, 1e-5, 1e-5));
+  std::filesystem::remove_all(folder_.file("val"));
+  const auto alone = open(R"({"panels": 3, "size": 6, "validation": false})");
+  ASSERT_TRUE(alone.has_value()) << alone.error().message;
+  EXPECT_EQ(alone->validation, nullptr);
+  EXPECT_EQ(alone->train->size(), 1);
+}
+
+TEST_F(ImagePairsTest, ChangesTrainingImagesByTheJobsSeed) {
+  const auto inputs = [&](std::int64_t seed) {
+    DataSource source;
+    source.folder = folder_.path();
+    source.seed = seed;
+    source.options = Options{R"({"panels": 3, "size": 4, "resize": 64})", "training.data.options"};
+    return open_data(source, api::DataFormat::image_pairs)->train->gather_in_epoch(first_, 0).inputs;
+  };
+  EXPECT_TRUE(inputs(1).equal(inputs(1)));
+  EXPECT_FALSE(inputs(1).equal(inputs(2)));
+}
+
+TEST_F(ImagePairsTest, HasAnIdOfItsNames) {
+  const std::string id = open(R"({"panels": 3})")->train->id();
+  EXPECT_NE(id, "");
+  EXPECT_EQ(open(R"({"panels": 3, "size": 6})")->train->id(), id);
+  std::filesystem::rename(folder_.file("train/a.png"), folder_.file("train/b.png"));
+  EXPECT_NE(open(R"({"panels": 3})")->train->id(), id);
+}
+
 TEST_F(ImagePairsTest, NamesWhatCannotBeDivided) {
   const auto datasets = open(R"({"panels": 4, "size": 6})");
   try {
@@ -98,6 +151,9 @@ TEST_F(ImagePairsTest, RefusesOptionsOutsideTheirBounds) {
   };
   const std::vector<Case> cases{
       {R"({"panels": 1})", "panels: must be a whole number from 2 to 16, got 1"},
+      {R"({"panels": 17})", "panels: must be a whole number from 2 to 16, got 17"},
+      {R"({"size": 4097})", "size: must be a whole number from 1 to 4096, got 4097"},
+      {R"({"channels": 2})", "channels: must be 1 (gray) or 3 (colours), got 2"},
       {R"({"panels": 3, "input": 3})", "input: must be a whole number from 0 to 2, got 3"},
       {R"({"size": 256, "resize": 255})", "resize: must be a whole number from 256 to 8192, got 255"},
   };

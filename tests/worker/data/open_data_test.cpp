@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <torch/types.h>
 #include <unistd.h>
 
@@ -77,6 +78,37 @@ TEST(OpenData, ReadsTheLabelOfCifar100ThatIsAskedFor) {
   };
   EXPECT_TRUE(labels("{}").equal(torch::tensor({99, 0}, torch::kInt64)));
   EXPECT_TRUE(labels(R"({"labels": "coarse"})").equal(torch::tensor({19, 3}, torch::kInt64)));
+}
+
+TEST(OpenData, RefusesALabelThatCifar100DoesNotHave) {
+  const fakes::TemporaryFolder folder;
+  try {
+    std::ignore = open_data(source_of(folder, R"({"labels": "medium"})"), api::DataFormat::cifar100);
+    FAIL();
+  } catch (const InvalidJob& error) {
+    EXPECT_STREQ(error.what(), "training.data.options.labels: must be one of fine, coarse, got \"medium\"");
+  }
+}
+
+TEST(OpenData, CropsImagesInMemoryByTheJobsSeed) {
+  const fakes::TemporaryFolder folder;
+  const auto inputs = [&](std::int64_t seed) {
+    DataSource source = source_of(folder, R"({"randomCropPadding": 8})");
+    using std::string_literals::operator""s;
+    for (const std::string part : {"train", "t10k"}) {
+      folder.write(part + "-images-idx3-ubyte", "\0\0\x08\x03\0\0\0\x01\0\0\0\x01\0\0\0\x10"s + "abcdefghijklmnop");
+      folder.write(part + "-labels-idx1-ubyte", "\0\0\x08\x01\0\0\0\x01\x03"s);
+    }
+    source.seed = seed;
+    const auto datasets = open_data(source, api::DataFormat::idx);
+    EXPECT_TRUE(datasets.has_value());
+    std::vector<torch::Tensor> epochs;
+    for (std::int64_t epoch = 0; epoch < 8; ++epoch)
+      epochs.push_back(datasets->train->gather_in_epoch(torch::arange(1), epoch).inputs);
+    return torch::cat(epochs);
+  };
+  EXPECT_TRUE(inputs(1).equal(inputs(1)));
+  EXPECT_FALSE(inputs(1).equal(inputs(2)));
 }
 
 TEST(OpenData, ReadsIdxFilesAsGrayTrainingAndValidation) {
@@ -169,6 +201,11 @@ TEST(ReadFile, RefusesWhatIsTooLargeBeforeItReads) {
   EXPECT_THAT(RandomAccessFile::open(folder.file("other"), "look").error().message, HasSubstr("other; look"));
   EXPECT_EQ(RandomAccessFile::open(folder.file("file/other"), "look").error().kind, ErrorKind::io);
   EXPECT_EQ(read_file(folder.path(), 4).error().kind, ErrorKind::invalid) << "a folder";
+  // Its opening would wait for a writer.
+  ASSERT_EQ(mkfifo(folder.file("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(read_file(folder.file("pipe"), 4).error().message, folder.file("pipe").string() + " is not a file");
+  EXPECT_EQ(RandomAccessFile::open(folder.file("pipe"), "look").error().message,
+            folder.file("pipe").string() + " is not a file");
 }
 
 TEST(OpenData, HasTheSameOptionsForAllImagesInMemory) {
@@ -191,6 +228,8 @@ TEST(OpenData, HasTheSameOptionsForAllImagesInMemory) {
   ASSERT_TRUE(synthetic.has_value());
   EXPECT_EQ(synthetic->validation->size(), 2);
   EXPECT_LT(synthetic->validation->gather(torch::arange(2)).inputs.min().item<float>(), 0);
+  source.samples = 5;
+  EXPECT_EQ(open_data(source, api::DataFormat::synthetic)->validation->size(), 1) << "a sixth, but never none";
 }
 
 TEST(OpenData, MakesSyntheticSamplesAsTheOptionsSay) {

@@ -34,6 +34,8 @@ TEST(Options, ReturnTheOtherwiseOfWhatTheJobDoesNotGive) {
   EXPECT_EQ(options.integers("sizes", std::vector<std::int64_t>{1}), (std::vector<std::int64_t>{1}));
   EXPECT_EQ(options.object("head").integer("classes", 2), 2);
   EXPECT_FALSE(options.contains("head"));
+  EXPECT_FALSE(options.contains("depth"));
+  EXPECT_EQ(Options{R"({"head": null})"}.object("head").integer("classes", 2), 2);
   EXPECT_EQ(Options{}.json_text(), "{}");
 }
 
@@ -49,7 +51,7 @@ std::string refusal(const std::function<void()>& read) {
 TEST(Options, RefuseWhatAModelCannotTakeByTheOptionsPath) {
   const Options options{R"({"depth": 2.5, "huge": 18446744073709551615, "rate": "fast", "bias": 1, "act": "tanh",
                             "sizes": [4, "x"], "scales": 3, "names": [1], "head": 5, "deep": {"classes": 0},
-                            "below": -1, "beyond": 9})"};
+                            "below": -1, "beyond": 9, "limits": [3, 4]})"};
   struct Case {
     std::function<void()> read;
     std::string message;
@@ -64,6 +66,13 @@ TEST(Options, RefuseWhatAModelCannotTakeByTheOptionsPath) {
       {[&] { (void)options.number("rate"); }, "rate: must be a number, got \"fast\""},
       {[&] { (void)options.number("below", 0.0, {.min = 0, .max = 1}); },
        "below: must be a number from 0 to 1, got -1"},
+      {[&] { (void)options.number("beyond", 0.0, {.min = 0, .max = 1}); },
+       "beyond: must be a number from 0 to 1, got 9"},
+      {[&] { (void)options.number("below", 0.0, {.min = 0}); }, "below: must be a number of at least 0, got -1"},
+      {[&] { (void)options.numbers("sizes"); }, "sizes[1]: must be a number, got \"x\""},
+      {[&] { (void)options.integers("limits", {}, {.min = 1, .max = 3}); },
+       "limits[1]: must be a whole number from 1 to 3, got 4"},
+      {[&] { (void)options.numbers("limits", {}, {.max = 3}); }, "limits[1]: must be a number of at most 3, got 4"},
       {[&] { (void)options.boolean("bias"); }, "bias: must be true or false, got 1"},
       {[&] { (void)options.text("bias"); }, "bias: must be a text, got 1"},
       {[&] {
@@ -84,7 +93,7 @@ TEST(Options, RefuseWhatAModelCannotTakeByTheOptionsPath) {
 }
 
 TEST(Options, OfTextThatIsNoObjectAreRefused) {
-  for (const char* text : {"", "[]", "3", "{"}) {
+  for (const char* text : {"", "[]", "3", "{", "null", "{} {}"}) {
     EXPECT_EQ(refusal([&] { Options{text}; }), "training.model.options: must be an object") << text;
   }
 }
@@ -99,6 +108,14 @@ TEST(Options, ThatNothingAskedForAreNamedAtAnyDepth) {
             "training.model.options.head.clases: the model has no such option; did you mean classes?");
   (void)options.object("head").json_text();
   EXPECT_EQ(refusal([&] { options.check_all_asked(); }), "") << "the model reads that object by itself";
+}
+
+TEST(Options, AreAskedForByAQuestionWhetherTheyAreThere) {
+  const Options options{R"({"width": 3})"};
+  EXPECT_EQ(refusal([&] { options.check_all_asked("the format tokens"); }),
+            "training.model.options.width: the format tokens has no such option; it has none here");
+  EXPECT_TRUE(options.contains("width"));
+  EXPECT_EQ(refusal([&] { options.check_all_asked(); }), "");
 }
 
 }  // namespace

@@ -82,6 +82,24 @@ TEST_F(SafetensorsDatasetTest, GivesTheRowsOfEachTensor) {
   EXPECT_TRUE(torch::equal(batch.ids, torch::tensor({2, 0, 2}, torch::kLong)));
 }
 
+TEST_F(SafetensorsDatasetTest, ReadsEveryTypeOfNumber) {
+  const std::vector<std::pair<std::string, torch::ScalarType>> types{
+      {"F64", torch::kDouble}, {"F32", torch::kFloat}, {"F16", torch::kHalf},  {"BF16", torch::kBFloat16},
+      {"I64", torch::kLong},   {"I32", torch::kInt},   {"I16", torch::kShort}, {"I8", torch::kChar},
+      {"U8", torch::kByte},    {"BOOL", torch::kBool}};
+  for (const auto& [name, type] : types) {
+    const torch::Tensor values = torch::tensor({0, 1, 100, 3}, torch::kInt).to(type);
+    folder.write("train.safetensors", file_of({{"inputs", name, values}, {"targets", name, values}}));
+    const auto datasets = open();
+    ASSERT_TRUE(datasets) << name << ": " << datasets.error().message;
+    const Batch batch = datasets->train->gather(torch::arange(4));
+    EXPECT_EQ(batch.inputs.scalar_type(), type) << name;
+    EXPECT_TRUE(torch::equal(batch.inputs, values)) << name;
+    const bool is_whole = torch::isIntegralType(type, /*includeBool=*/false);
+    EXPECT_TRUE(torch::equal(batch.targets, is_whole ? values.to(torch::kLong) : values)) << name;
+  }
+}
+
 TEST_F(SafetensorsDatasetTest, TakesTheTensorsThatTheJobNames) {
   const torch::Tensor bytes = torch::tensor({1, 2, 3, 250}, torch::kByte);
   folder.write("train.safetensors", file_of({{"x", "U8", bytes}, {"y", "F32", float_inputs()}}));
@@ -119,6 +137,10 @@ TEST_F(SafetensorsDatasetTest, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(refusal(file_of({{"inputs", "U64", torch::zeros({2}, torch::kLong)}})), HasSubstr("the type U64"));
   EXPECT_THAT(refusal(file_of({})), HasSubstr("has no tensors"));
   EXPECT_THROW(std::ignore = refusal(good, R"({"inputs": "x", "targets": "x"})"), InvalidJob);
+  EXPECT_THROW(std::ignore = refusal(good, R"({"inputs": ""})"), InvalidJob);
+  EXPECT_THAT(refusal(good, R"({"validation": false, "inputs": "x"})"),
+              HasSubstr("has no tensor x, but inputs, targets: name the one for the inputs in "
+                        "training.data.options.inputs"));
   std::filesystem::remove(folder.file("train.safetensors"));
   EXPECT_THAT(open().error().message, HasSubstr("set training.data.path to the folder with train.safetensors"));
 }
@@ -149,6 +171,13 @@ TEST_F(SafetensorsDatasetTest, HasAnIdOfItsContents) {
   folder.write("train.safetensors",
                file_of({{"inputs", "F32", float_inputs()}, {"targets", "I32", int_targets() + 1}}));
   EXPECT_NE(open()->train->id(), first) << "each tensor counts";
+  const torch::Tensor large = torch::zeros({4, 5'000});
+  const std::string of_zeros = id(large);
+  large[0][0] = 1;
+  EXPECT_NE(id(large), of_zeros) << "its beginning";
+  large[0][0] = 0;
+  large[3][4'999] = 1;
+  EXPECT_NE(id(large), of_zeros) << "its end";
 }
 
 }  // namespace

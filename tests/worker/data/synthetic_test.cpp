@@ -125,6 +125,11 @@ TEST(SyntheticTokens, AreEqualForEqualSourcesAndDifferByPart) {
   const auto tokens = make_synthetic_tokens(source, 5, Part::train)->gather(ids).inputs;
   EXPECT_TRUE(torch::equal(tokens, make_synthetic_tokens(source, 5, Part::train)->gather(ids).inputs));
   EXPECT_FALSE(torch::equal(tokens, make_synthetic_tokens(source, 5, Part::validation)->gather(ids).inputs));
+  DataSource other = source;
+  other.seed = 7;
+  EXPECT_FALSE(torch::equal(tokens, make_synthetic_tokens(other, 5, Part::train)->gather(ids).inputs));
+  EXPECT_EQ(make_synthetic_tokens(other, 5, Part::train)->id(), "synthetic-tokens-5-16-50257-7")
+      << "checkpoints of earlier versions have this id";
 }
 
 TEST(SyntheticTokens, AreRefusedOutsideTheirBounds) {
@@ -135,6 +140,11 @@ TEST(SyntheticTokens, AreRefusedOutsideTheirBounds) {
   }
   const DataSource least = token_source(R"({"sequenceLength": 1, "vocabulary": 2})");
   EXPECT_EQ(make_synthetic_tokens(least, 1, Part::train)->gather(torch::arange(1)).inputs.numel(), 1);
+}
+
+TEST(SyntheticTokens, AreAskedForByTheLengthOfASequence) {
+  EXPECT_TRUE(asks_for_tokens(Options{R"({"sequenceLength": 16})"}));
+  EXPECT_FALSE(asks_for_tokens(Options{R"({"sequenceLength": null, "vocabulary": 16})"}));
 }
 
 TEST(SyntheticTokens, AreRefusedWhenTheyWouldFillTheMemory) {

@@ -64,6 +64,38 @@ TEST(TokenDataset, GivesSequencesAndTheirNextTokens) {
   EXPECT_TRUE(datasets->validation->gather(id_list({0})).inputs.equal(id_list({7, 8, 9, 10}).view({1, 4})));
 }
 
+TEST(TokenDataset, HasASampleOnlyWhereItsLastTargetIsThere) {
+  const fakes::TemporaryFolder folder;
+  for (const auto& [tokens, samples] : {std::pair{12U, 2}, std::pair{13U, 3}, std::pair{16U, 3}, std::pair{17U, 4}}) {
+    folder.write("train.bin", token_file(0, tokens));
+    const auto datasets = open_tokens_in(folder, R"({"sequenceLength": 4, "validation": false, "vocabulary": 50})");
+    ASSERT_TRUE(datasets.has_value()) << datasets.error().message;
+    EXPECT_EQ(datasets->train->size(), samples) << tokens;
+    EXPECT_EQ(datasets->train->classes(), 50);
+  }
+  EXPECT_EQ(open_tokens_in(folder, R"({"sequenceLength": 4, "validation": false})")->train->classes(), 0);
+}
+
+TEST(TokenDataset, RefusesOptionsOutsideTheirBounds) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {R"({"sequenceLength": 0})", "sequenceLength: must be a whole number from 1 to 1048576, got 0"},
+      {R"({"sequenceLength": 1048577})", "sequenceLength: must be a whole number from 1 to 1048576, got 1048577"},
+      {R"({"vocabulary": 0})", "vocabulary: must be a whole number from 1 to 65536, got 0"},
+      {R"({"vocabulary": 65537})", "vocabulary: must be a whole number from 1 to 65536, got 65537"},
+  };
+  for (const auto& [json, message] : cases) {
+    try {
+      (void)read_token_options(Options{json, "training.data.options"});
+      ADD_FAILURE() << json;
+    } catch (const InvalidJob& error) {
+      EXPECT_EQ(error.what(), "training.data.options." + message);
+    }
+  }
+  const TokenOptions usual = read_token_options(Options{});
+  EXPECT_EQ(usual.sequence_length, 1024);
+  EXPECT_EQ(usual.vocabulary, std::nullopt);
+}
+
 TEST(TokenDataset, RefusesFilesThatCannotBeTokens) {
   struct Case {
     std::string what, bytes, message;
@@ -135,7 +167,7 @@ TEST(TokenDataset, HasAnIdOfItsTokensAndItsLength) {
     folder.write("train.bin", token_file(first, count));
     return open_tokens_in(folder, R"({"validation": false, "sequenceLength": )" + length + "}")->train->id();
   };
-  EXPECT_EQ(id(0, 100, "4"), id(0, 100, "4"));
+  EXPECT_EQ(id(0, 100, "4"), "4568022110e0d3c1") << "checkpoints of earlier versions have this id";
   EXPECT_NE(id(0, 100, "4"), id(0, 100, "5"));
   EXPECT_NE(id(0, 100, "4"), id(0, 101, "4"));
   EXPECT_NE(id(0, 100, "4"), id(1, 100, "4"));

@@ -41,6 +41,75 @@ std::string refusal(const std::function<void()>& act) {
   return "";
 }
 
+TEST(CheckImages, LooksAtTypeAndEachSideAndTheClasses) {
+  const ImagesWanted wanted{.model = "m", .channels = 1, .side = 28, .advice = "resize them"};
+  const torch::Tensor classes = torch::zeros({2}, torch::kInt64);
+  struct Case {
+    std::string what;
+    torch::Tensor images, targets;
+    std::string gives;  // empty: it fits
+  };
+  const std::vector<Case> cases{
+      {"as wanted", torch::zeros({2, 1, 28, 28}), classes, ""},
+      {"of double precision", torch::zeros({2, 1, 28, 28}, torch::kDouble), classes, ""},
+      {"bytes", torch::zeros({2, 1, 28, 28}, torch::kUInt8), classes, "Byte [2, 1, 28, 28] and targets int64 [2]"},
+      {"another height", torch::zeros({2, 1, 29, 28}), classes, "float [2, 1, 29, 28] and targets int64 [2]"},
+      {"another width", torch::zeros({2, 1, 28, 29}), classes, "float [2, 1, 28, 29] and targets int64 [2]"},
+      {"no batch", torch::zeros({1, 28, 28}), classes, "float [1, 28, 28] and targets int64 [2]"},
+      {"nothing", {}, classes, "none and targets int64 [2]"},
+      {"classes of 32 bits", torch::zeros({2, 1, 28, 28}), torch::zeros({2}, torch::kInt),
+       "float [2, 1, 28, 28] and targets Int [2]"},
+      {"no classes", torch::zeros({2, 1, 28, 28}), {}, "float [2, 1, 28, 28] and targets none"},
+  };
+  for (const Case& c : cases) {
+    const std::string message =
+        refusal([&] { check_images({.inputs = c.images, .targets = c.targets, .ids = torch::arange(2)}, wanted); });
+    EXPECT_EQ(message.empty(), c.gives.empty()) << c.what;
+    EXPECT_NE(message.find(c.gives), std::string::npos) << c.what << ": " << message;
+  }
+}
+
+TEST(CheckPanels, LooksAtEverySizeButTheBatch) {
+  const PanelsWanted wanted{.model = "m", .channels = 3, .targets = 2};
+  const torch::Tensor inputs = torch::zeros({4, 3, 8, 6});
+  struct Case {
+    std::string what;
+    torch::Tensor inputs, targets;
+    bool fits;
+  };
+  const std::vector<Case> cases{
+      {"as wanted", inputs, torch::zeros({4, 2, 3, 8, 6}), true},
+      {"one target too few", inputs, torch::zeros({4, 1, 3, 8, 6}), false},
+      {"targets of another height", inputs, torch::zeros({4, 2, 3, 9, 6}), false},
+      {"targets of another width", inputs, torch::zeros({4, 2, 3, 8, 7}), false},
+      {"gray targets", inputs, torch::zeros({4, 2, 1, 8, 6}), false},
+      {"whole numbers", inputs, torch::zeros({4, 2, 3, 8, 6}, torch::kInt64), false},
+      {"a target without a number", inputs, torch::zeros({4, 3, 8, 6}), false},
+      {"no targets", inputs, {}, false},
+      {"gray inputs", torch::zeros({4, 1, 8, 6}), torch::zeros({4, 2, 3, 8, 6}), false},
+      {"bytes", inputs.to(torch::kUInt8), torch::zeros({4, 2, 3, 8, 6}), false},
+      {"no inputs", {}, torch::zeros({4, 2, 3, 8, 6}), false},
+  };
+  for (const Case& c : cases) {
+    const std::string message =
+        refusal([&] { check_panels({.inputs = c.inputs, .targets = c.targets, .ids = torch::arange(4)}, wanted); });
+    EXPECT_EQ(message.empty(), c.fits) << c.what << ": " << message;
+  }
+}
+
+TEST(CheckTokens, LooksAtTypeAndLength) {
+  const auto fits = [](const torch::Tensor& inputs, const torch::Tensor& targets) {
+    return refusal([&] { check_tokens({.inputs = inputs, .targets = targets, .ids = torch::arange(2)}, "m"); }).empty();
+  };
+  const torch::Tensor six = torch::zeros({2, 6}, torch::kInt64);
+  EXPECT_TRUE(fits(six, six));
+  EXPECT_FALSE(fits(six, torch::zeros({2, 5}, torch::kInt64)));
+  EXPECT_FALSE(fits(six, torch::zeros({2}, torch::kInt64)));
+  EXPECT_FALSE(fits(six, torch::zeros({2, 6}, torch::kInt)));
+  EXPECT_FALSE(fits(six.to(torch::kInt), six));
+  EXPECT_FALSE(fits({}, six));
+}
+
 TEST(CheckBatch, RefusesDataThatTheModelCannotTrainOn) {
   FashionCNN fashion;
   ResNet18 resnet{Options{R"({"classes": 4})"}};

@@ -15,9 +15,8 @@
 
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/worker/models/filled_parameters.hpp"
+#include "tests/worker/models/logged_values.hpp"
 #include "tests/worker/train/training_run.hpp"
-#include "worker/observe/images.hpp"
-#include "worker/observe/metric_sinks.hpp"
 
 namespace trainyard::models {
 namespace {
@@ -39,17 +38,6 @@ class Pictures final : public Dataset {
     const torch::Tensor targets = torch::stack({inputs * 0.5, torch::sin(inputs), torch::cos(inputs)}, 1);
     return {.inputs = inputs, .targets = targets, .ids = ids};
   }
-};
-
-struct Seen final : observe::MetricSink, observe::ImageSink {
-  void set_batch_size(std::int64_t /*samples*/) override {}
-  void log(std::string_view name, const torch::Tensor& value, const LogOptions& /*options*/) override {
-    values[std::string{name}] = value.item<double>();
-  }
-  void log_image(std::string_view name, const torch::Tensor& image) override { images[std::string{name}] = image; }
-
-  std::map<std::string, double> values;
-  std::map<std::string, torch::Tensor> images;
 };
 
 template <typename Value>
@@ -86,7 +74,7 @@ TEST_F(DeepLiifTest, HasTheNetworksOfDeepLiifByTheirNames) {
 
 TEST_F(DeepLiifTest, LogsTheLossesAndImagesOfEachHead) {
   DeepLiif model{Options{tiny}};
-  Seen seen;
+  LoggedValues seen;
   model.set_metric_sink(&seen);
   model.set_image_sink(&seen);
   const Batch batch = Pictures{}.gather(torch::arange(2));
@@ -132,6 +120,140 @@ TEST_F(DeepLiifTest, GivesEachTurnTheParametersOfItsNetworksAndTheirRate) {
     parameter.mutable_grad() = torch::ones_like(parameter);
     optimizer->optimizer->step();
     EXPECT_TRUE(torch::allclose(parameter, before - rate));
+  }
+}
+
+TEST_F(DeepLiifTest, TakesTheRateOfTheGeneratorsAlone) {
+  DeepLiif model{Options{R"({"modalitiesNo": 1, "netGs": "unet_32", "ngf": 1, "ndf": 1, "lrG": 0.5})"}};
+  const auto optimizers = model.configure_named_optimizers({.name = "sgd", .lr = 0.25});
+  const torch::NoGradGuard no_grad;
+  for (const auto& [optimizer, rate] : {std::pair{&optimizers[0], 0.25}, std::pair{&optimizers[1], 0.5}}) {
+    torch::Tensor parameter = optimizer->parameters.front();
+    const torch::Tensor before = parameter.clone();
+    parameter.mutable_grad() = torch::ones_like(parameter);
+    optimizer->optimizer->step();
+    EXPECT_TRUE(torch::allclose(parameter, before - rate)) << optimizer->name;
+  }
+}
+
+TEST_F(DeepLiifTest, ReadsEachOptionToItsPlace) {
+  const DeepLiifSettings usual = read_deepliif_settings(Options{});
+  EXPECT_EQ(usual.modalities, 4);
+  EXPECT_TRUE(usual.has_segmentation);
+  EXPECT_EQ(usual.generator, "resnet_9blocks");
+  EXPECT_EQ(usual.segmentation_generator, "unet_512");
+  EXPECT_EQ(usual.norm, Norm::batch);
+  EXPECT_TRUE(usual.has_dropout);
+  EXPECT_FALSE(usual.is_reflected);
+  EXPECT_EQ(usual.l1_factor, 100);
+  EXPECT_EQ(usual.mode, GanMode::vanilla);
+  EXPECT_EQ(usual.segmentation_mode, GanMode::lsgan);
+  EXPECT_THAT(usual.segmentation_weights, ElementsAre(0.25, 0.15, 0.25, 0.1, 0.25));
+  EXPECT_THAT(usual.generator_weights, ElementsAre(0.2, 0.2, 0.2, 0.2, 0.2));
+  EXPECT_THAT(usual.discriminator_weights, ElementsAre(0.2, 0.2, 0.2, 0.2, 0.2));
+
+  const DeepLiifSettings own = read_deepliif_settings(
+      Options{R"({"modalitiesNo": 1, "segGen": true, "channels": 1, "netG": "unet_64", "netGs": "unet_32", "ngf": 5,
+                  "ndf": 7, "nLayersD": 3, "norm": "instance", "dropout": false, "padding": "reflect", "lambdaL1": 9,
+                  "ganMode": "lsgan", "ganModeS": "vanilla", "segWeights": [0.25, 0.75], "lossWeightsG": [1, 2],
+                  "lossWeightsD": [3, 4]})"});
+  EXPECT_EQ(own.modalities, 1);
+  EXPECT_EQ(own.image_channels, 1);
+  EXPECT_EQ(own.generator, "unet_64");
+  EXPECT_EQ(own.segmentation_generator, "unet_32");
+  EXPECT_EQ(own.generator_filters, 5);
+  EXPECT_EQ(own.discriminator_filters, 7);
+  EXPECT_EQ(own.discriminator_layers, 3);
+  EXPECT_EQ(own.norm, Norm::instance);
+  EXPECT_FALSE(own.has_dropout);
+  EXPECT_TRUE(own.is_reflected);
+  EXPECT_EQ(own.l1_factor, 9);
+  EXPECT_EQ(own.mode, GanMode::lsgan);
+  EXPECT_EQ(own.segmentation_mode, GanMode::vanilla);
+  EXPECT_THAT(own.segmentation_weights, ElementsAre(0.25, 0.75));
+  EXPECT_THAT(own.generator_weights, ElementsAre(1, 2));
+  EXPECT_THAT(own.discriminator_weights, ElementsAre(3, 4));
+
+  EXPECT_EQ(read_deepliif_settings(Options{R"({"norm": "none"})"}).norm, Norm::none);
+  EXPECT_THAT(read_deepliif_settings(Options{R"({"modalitiesNo": 1})"}).segmentation_weights, ElementsAre(0.5, 0.5));
+  EXPECT_THAT(read_deepliif_settings(Options{R"({"modalitiesNo": 2, "segGen": false})"}).generator_weights,
+              ElementsAre(0.5, 0.5));
+}
+
+/// Makes every discriminator of `model` give the logit `logit` for each part of any image.
+void fix_logits(DeepLiif& model, double logit) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& network : model.named_children()) {
+    if (!network.key().starts_with("D")) continue;
+    torch::Tensor last;
+    for (torch::Tensor& parameter : network.value()->parameters()) {
+      parameter.zero_();
+      last = parameter;  // The bias of the last convolution.
+    }
+    last.fill_(logit);
+  }
+}
+
+TEST_F(DeepLiifTest, JudgesByTheLossesOfPix2pix) {
+  DeepLiif model{Options{
+      R"({"modalitiesNo": 2, "netG": "resnet_1blocks", "netGs": "unet_32", "ngf": 2, "ndf": 2, "nLayersD": 2,
+          "dropout": false, "segWeights": [0.25, 0.25, 0], "lossWeightsD": [1, 0, 0], "lossWeightsG": [0, 0, 1]})"}};
+  fix_logits(model, 2.0);
+  LoggedValues seen;
+  model.set_metric_sink(&seen);
+  model.set_image_sink(&seen);
+  const Batch batch = Pictures{}.gather(torch::arange(1));
+  model.set_optimizer_turn("D");
+  const double d = model.training_step(batch, 0).loss.item<double>();
+  model.set_optimizer_turn("G");
+  const double g = model.training_step(batch, 0).loss.item<double>();
+  const auto value = [&](const std::string& name) { return seen.values.at(name); };
+  // Cross-entropy of the logit 2: ln(1 + e^-2) for a real image, and 2 more for a fake one.
+  EXPECT_NEAR(value("D_real_1"), 0.126928, 1e-5);
+  EXPECT_NEAR(value("D_fake_1"), 2.126928, 1e-5);
+  EXPECT_NEAR(value("G_GAN_2"), 0.126928, 1e-5);
+  // The segmentation's logit is 2 x (0.25 + 0.25), of which the squared distance from 1 and 0 is taken.
+  EXPECT_NEAR(value("D_real_S"), 0, 1e-5);
+  EXPECT_NEAR(value("D_fake_S"), 1, 1e-5);
+  EXPECT_NEAR(value("G_GAN_S"), 0, 1e-5);
+  for (const auto& [head, place] : {std::pair{std::string{"1"}, 0}, {"2", 1}, {"S", 2}}) {
+    const torch::Tensor fake = seen.images.at("fake_B_" + head) * 2 - 1;
+    const torch::Tensor real = batch.targets[0][place];
+    EXPECT_TRUE(torch::allclose(seen.images.at("real_B_" + head) * 2 - 1, real, 1e-4, 1e-4)) << head;
+    const double distance = torch::smooth_l1_loss(fake, real).item<double>();
+    EXPECT_NEAR(value("G_L1_" + head), 100 * distance, 1e-2) << head;
+  }
+  EXPECT_NEAR(d, (value("D_real_1") + value("D_fake_1")) / 2, 1e-5);
+  EXPECT_NEAR(g, value("G_GAN_S") + value("G_L1_S"), 1e-3);
+  model.validation_step(batch, 0);
+  EXPECT_NEAR(value("val_loss"), value("G_L1_S_val"), 1e-3);
+}
+
+TEST_F(DeepLiifTest, GivesEachTurnGradientsForItsOwnNetworksAlone) {
+  DeepLiif model{Options{tiny}};
+  const Batch batch = Pictures{}.gather(torch::arange(1));
+  for (const std::string turn : {"D", "G"}) {
+    for (torch::Tensor& parameter : model.parameters()) parameter.mutable_grad().reset();
+    model.set_optimizer_turn(turn);
+    model.training_step(batch, 0).loss.backward();
+    for (const auto& item : model.named_parameters())
+      EXPECT_EQ(item.value().grad().defined(), item.key().starts_with(turn)) << turn << " " << item.key();
+  }
+}
+
+TEST_F(DeepLiifTest, ShowsALargeImageSmaller) {
+  DeepLiif model{Options{R"({"modalitiesNo": 1, "segGen": false, "netG": "resnet_1blocks", "ngf": 1, "ndf": 1,
+                             "nLayersD": 1, "dropout": false})"}};
+  LoggedValues seen;
+  model.set_image_sink(&seen);
+  for (const auto& [side, shown] : {std::pair{256, 256}, std::pair{260, 130}}) {
+    const torch::Tensor inputs = torch::rand({1, 3, 8, side});
+    const Batch batch{.inputs = inputs, .targets = torch::rand({1, 1, 3, 8, side}), .ids = torch::arange(1)};
+    for (const std::string turn : {"D", "G"}) {
+      model.set_optimizer_turn(turn);
+      std::ignore = model.training_step(batch, 0);
+    }
+    EXPECT_EQ(seen.images.at("real_A").sizes(), (torch::IntArrayRef{3, 8 * shown / side, shown}));
   }
 }
 

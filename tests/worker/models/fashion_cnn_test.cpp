@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/worker/models/logged_values.hpp"
 #include "worker/data/image_dataset.hpp"
 #include "worker/data/synthetic.hpp"
 #include "worker/observe/images.hpp"
@@ -81,6 +82,26 @@ TEST(FashionCNN, FramesTheFirstValidationImagesGreenIfTheirClassIsFound) {
   small.targets = batch.targets.slice(0, 0, 3);
   model.validation_step(small, 0);
   EXPECT_EQ(shelf.last.size(0), 3);
+}
+
+TEST(FashionCNN, ValidatesAndPredictsByItsLargestLogit) {
+  torch::manual_seed(0);
+  FashionCNN model;
+  model.eval();
+  LoggedValues logged;
+  model.set_metric_sink(&logged);
+  Batch batch{.inputs = torch::rand({5, 1, 28, 28}), .targets = {}, .ids = torch::arange(5)};
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor logits = model.forward(batch.inputs);
+  batch.targets = logits.argmax(1);
+  batch.targets[3] = (batch.targets[3] + 1) % 10;
+  model.validation_step(batch, 1);
+  EXPECT_NEAR(logged.values.at("val_accuracy"), 0.8, 1e-6);
+  EXPECT_NEAR(logged.values.at("val_loss"), torch::cross_entropy_loss(logits, batch.targets).item<double>(), 1e-6);
+  const auto predicted = model.predict_step(batch, 0);
+  EXPECT_EQ(predicted.size(), 2U);
+  EXPECT_TRUE(predicted.at("class").equal(logits.argmax(1)));
+  EXPECT_TRUE(predicted.at("logits").equal(logits));
 }
 
 TEST(FashionCNN, LearnsAFewImagesByHeart) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/worker/models/filled_parameters.hpp"
+#include "tests/worker/models/logged_values.hpp"
 
 namespace trainyard::models {
 namespace {
@@ -74,6 +75,10 @@ TEST(Gpt2, GivesTheLogitsAndTheLossOfHuggingFace) {
   const torch::Tensor targets = torch::tensor({5, 0, 10, 3, 6, 2, 9, 4, 7, 1}, torch::kInt64).view({2, 5});
   const Batch batch{.inputs = tokens, .targets = targets, .ids = torch::arange(2)};
   EXPECT_NEAR(model.training_step(batch, 0).loss.item<double>(), 4.5549740791, 1e-4);
+  LoggedValues logged;
+  model.set_metric_sink(&logged);
+  model.validation_step(batch, 0);
+  EXPECT_NEAR(logged.values.at("val_loss"), 4.5549740791, 1e-4);
 }
 
 TEST(Gpt2, BeginsWithTheValuesOfHuggingFace) {
@@ -118,7 +123,12 @@ TEST(Gpt2, RefusesSizesAndSequencesThatDoNotFit) {
             "training.model.options.width: must be a multiple of the 3 heads, got 10");
   EXPECT_EQ(gpt2_refusal(R"({"layers": 0})"),
             "training.model.options.layers: must be a whole number from 1 to 1000, got 0");
+  EXPECT_EQ(gpt2_refusal(R"({"dropout": 1})"),
+            "training.model.options.dropout: must be a number from 0 to 0.99, got 1");
+  EXPECT_EQ(gpt2_refusal(R"({"sequenceLength": 1048577})"),
+            "training.model.options.sequenceLength: must be a whole number from 1 to 1048576, got 1048577");
   Gpt2 model{Options{tiny_options}};
+  EXPECT_EQ(model.forward(torch::zeros({1, 6}, torch::kInt64)).size(1), 6);
   try {
     (void)model.forward(torch::zeros({1, 7}, torch::kInt64));
     FAIL();

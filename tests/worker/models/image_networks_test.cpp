@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/dropout.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -82,8 +83,38 @@ TEST(ImageNetworks, BeginWithSmallKernelsAndNormsAroundOne) {
   EXPECT_EQ(parameters["model.19.bias"].abs().max().item<double>(), 0);
 }
 
+std::int64_t count_dropouts(const torch::nn::Module& network) {
+  std::int64_t count = 0;
+  for (const auto& module : network.modules()) count += module->as<torch::nn::Dropout>() != nullptr ? 1 : 0;
+  return count;
+}
+
+TEST(ImageNetworks, DropOutInEachBlockAndInTheLevelsOfTheGreatestWidth) {
+  const NetworkSize with{.filters = 1, .has_dropout = true}, without{.filters = 1, .has_dropout = false};
+  EXPECT_EQ(count_dropouts(*make_generator("resnet_3blocks", with, "netG")), 3);
+  EXPECT_EQ(count_dropouts(*make_generator("resnet_3blocks", without, "netG")), 0);
+  EXPECT_EQ(count_dropouts(*make_generator("unet_32", with, "netG")), 0);
+  EXPECT_EQ(count_dropouts(*make_generator("unet_512", with, "netG")), 4);
+  EXPECT_EQ(count_dropouts(*make_generator("unet_512", without, "netG")), 0);
+}
+
+TEST(ImageNetworks, TakeImagesOfTheSidesThatTheyName) {
+  EXPECT_EQ(side_unit("resnet_9blocks"), 4);
+  EXPECT_EQ(side_unit("unet_32"), 32);
+  EXPECT_EQ(side_unit("unet_512"), 512);
+  const torch::NoGradGuard no_grad;
+  for (const std::int64_t layers : {1, 2, 3}) {
+    const auto network = make_discriminator(layers, {.in = 1, .filters = 1, .norm = Norm::none});
+    const std::int64_t side = discriminated_side_min(layers);
+    EXPECT_EQ(network->forward(torch::zeros({1, 1, side, side})).sizes(), (torch::IntArrayRef{1, 1, 1, 1}));
+    EXPECT_ANY_THROW(std::ignore = network->forward(torch::zeros({1, 1, side, side - 1}))) << layers;
+  }
+}
+
 TEST(ImageNetworks, RefuseAnotherName) {
-  for (const std::string name : {"resnet_blocks", "resnet_0blocks", "resnet_9blocksX", "resnet_xblocks", "unet_16"}) {
+  for (const std::string name : {"resnet_blocks", "resnet_0blocks", "resnet_9blocksX", "resnet_xblocks", "unet_16",
+                                 "resnet_101blocks", "resnet_-1blocks", "resnet_+6blocks", "resnet_6 blocks",
+                                 "Xresnet_6blocks", "resnet_6block", "unet_1024", "unet_032", "unet_48", ""}) {
     try {
       std::ignore = make_generator(name, {}, "training.model.options.netG");
       ADD_FAILURE() << name;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/worker/models/filled_parameters.hpp"
+#include "tests/worker/models/logged_values.hpp"
 
 namespace trainyard::models {
 namespace {
@@ -82,6 +83,43 @@ TEST_F(ResNetTest, BeginsWithConvolutionsScaledByWhatTheyGive) {
   EXPECT_NEAR(parameters["layer4.1.conv2.weight"].std().item<double>(), std::sqrt(2.0 / (512 * 9)), 1e-3);
   EXPECT_NEAR(parameters["layer4.0.downsample.0.weight"].std().item<double>(), std::sqrt(2.0 / 512), 1e-3);
   EXPECT_EQ(parameters["layer4.1.bn2.weight"].min().item<double>(), 1);
+}
+
+TEST_F(ResNetTest, ValidatesAndPredictsByItsLargestLogit) {
+  torch::manual_seed(0);
+  ResNet18 model{model_options(R"({"classes": 4, "channels": 1, "smallImages": true})")};
+  model.eval();
+  LoggedValues logged;
+  model.set_metric_sink(&logged);
+  Batch batch{.inputs = torch::rand({4, 1, 8, 8}), .targets = {}, .ids = torch::arange(4)};
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor logits = model.forward(batch.inputs);
+  batch.targets = logits.argmax(1);
+  batch.targets[2] = (batch.targets[2] + 1) % 4;
+  model.validation_step(batch, 0);
+  EXPECT_NEAR(logged.values.at("val_accuracy"), 0.75, 1e-6);
+  EXPECT_NEAR(logged.values.at("val_loss"), torch::cross_entropy_loss(logits, batch.targets).item<double>(), 1e-6);
+  const auto predicted = model.predict_step(batch, 0);
+  EXPECT_EQ(predicted.size(), 2U);
+  EXPECT_TRUE(predicted.at("class").equal(logits.argmax(1)));
+  EXPECT_TRUE(predicted.at("logits").equal(logits));
+}
+
+TEST_F(ResNetTest, RefusesOptionsOutsideTheirBounds) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {R"({"classes": 0})", "classes: must be a whole number from 1 to 1000000, got 0"},
+      {R"({"classes": 1000001})", "classes: must be a whole number from 1 to 1000000, got 1000001"},
+      {R"({"channels": 0})", "channels: must be a whole number from 1 to 1024, got 0"},
+      {R"({"channels": 1025})", "channels: must be a whole number from 1 to 1024, got 1025"},
+  };
+  for (const auto& [json, message] : cases) {
+    try {
+      const ResNet18 model{model_options(json)};
+      ADD_FAILURE() << json;
+    } catch (const InvalidJob& error) {
+      EXPECT_EQ(error.what(), "training.model.options." + message);
+    }
+  }
 }
 
 TEST_F(ResNetTest, GivesEveryParameterAGradient) {

@@ -54,6 +54,42 @@ TEST(CheckImage, WantsANameOfOneLine) {
   }
 }
 
+TEST(CheckName, TakesOneLineWithoutControlCharacters) {
+  for (const std::string& name :
+       {std::string{"a"}, std::string{"a b "}, std::string{"g/\xC3\xA4"}, std::string(200, 'x')})
+    EXPECT_TRUE(check_name(name)) << name;
+  for (const std::string& name : {std::string{}, std::string{" a"}, std::string{"a\tb"}, std::string{"a\r"},
+                                  std::string{"a\x7f"}, std::string("a\0b", 3), std::string(201, 'x')}) {
+    const auto checked = check_name(name);
+    ASSERT_FALSE(checked) << name;
+    EXPECT_EQ(checked.error().kind, ErrorKind::invalid);
+    EXPECT_THAT(checked.error().message, testing::EndsWith(std::to_string(name.size()) + " bytes"));
+  }
+}
+
+TEST(CheckImage, NamesTheCallWhereTheNameIsWrong) {
+  EXPECT_THAT(check_image("", torch::zeros({1, 2, 2})).error().message, testing::StartsWith("log_image: a name is"));
+}
+
+/// Counts the images that it takes.
+class ImageCount final : public ImageSink {
+ public:
+  void log_image(std::string_view name, const torch::Tensor& /*image*/) override { names.emplace_back(name); }
+  std::vector<std::string> names;
+};
+
+TEST(ImageSinks, GiveEachImageToAllThatThereAre) {
+  ImageCount first, second;
+  ImageSinks sinks;
+  sinks.log_image("to no one", torch::zeros({1, 2, 2}));
+  for (ImageSink* sink :
+       {static_cast<ImageSink*>(&first), static_cast<ImageSink*>(nullptr), static_cast<ImageSink*>(&second)})
+    sinks.add(sink);
+  sinks.log_image("a", torch::zeros({1, 2, 2}));
+  EXPECT_THAT(first.names, testing::ElementsAre("a"));
+  EXPECT_THAT(second.names, testing::ElementsAre("a"));
+}
+
 TEST(ToImageBytes, CutsOffWhatIsOutsideAndRounds) {
   const torch::Tensor floats =
       torch::tensor({0.0F, 1.0F, 0.5F, -3.0F, 7.0F, std::nanf(""), INFINITY, -INFINITY}).view({1, 2, 4});

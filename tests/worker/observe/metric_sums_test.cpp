@@ -122,15 +122,18 @@ TEST(ValidationMetrics, TakeTheTrainersNames) {
 
 TEST(MetricSums, KeepWhatIsNotANumber) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  fakes::run_ranks(2, [](fakes::RankThread& rank) {
-    MetricSums sums;
-    for (const Reduce reduce : {Reduce::mean, Reduce::min, Reduce::max}) {
-      sums.add(std::to_string(static_cast<int>(reduce)), scalar(rank.rank == 0 ? nan : 1.0), 1.0, {.reduce = reduce});
-    }
-    const auto values = sums.reduce(*rank.communicator);
-    ASSERT_TRUE(values.has_value());
-    for (const auto& [name, value] : *values) EXPECT_TRUE(std::isnan(value)) << name;
-  });
+  for (const std::int64_t bad_rank : {0, 1, 2}) {
+    fakes::run_ranks(3, [bad_rank](fakes::RankThread& rank) {
+      MetricSums sums;
+      for (const Reduce reduce : {Reduce::mean, Reduce::sum, Reduce::min, Reduce::max}) {
+        const double value = rank.rank == bad_rank ? nan : 1.0;
+        sums.add(std::to_string(static_cast<int>(reduce)), scalar(value), 1.0, {.reduce = reduce});
+      }
+      const auto values = sums.reduce(*rank.communicator);
+      ASSERT_TRUE(values.has_value());
+      for (const auto& [name, value] : *values) EXPECT_TRUE(std::isnan(value)) << name << ", rank " << bad_rank;
+    });
+  }
 }
 
 TEST(MetricSums, DoNotChangeWhenTheValueDoesLater) {
@@ -140,6 +143,56 @@ TEST(MetricSums, DoNotChangeWhenTheValueDoesLater) {
   sums.add("count", value, 1.0, {.reduce = Reduce::sum});
   value.zero_();
   EXPECT_EQ(*sums.reduce(alone), (MetricValues{{"count", 2.0}}));
+}
+
+TEST(MetricSums, AddUpNarrowTypesWithoutRounding) {
+  checkpoint::SingleCommunicator alone;
+  MetricSums sums;
+  for (const double value : {16'777'216.0, 1.0})
+    sums.add("float", torch::tensor(value, torch::kFloat), 1.0, {.reduce = Reduce::sum});
+  for (const double value : {60'000.0, 60'000.0})
+    sums.add("half", torch::tensor(value, torch::kHalf), 1.0, {.reduce = Reduce::sum});
+  for (const std::int64_t value : {1, 2}) sums.add("whole", torch::tensor({value}, torch::kLong), 1.0, {});
+  EXPECT_EQ(*sums.reduce(alone), (MetricValues{{"float", 16'777'217.0}, {"half", 120'000.0}, {"whole", 1.5}}));
+}
+
+TEST(MetricSums, SendEachValueToTheBit) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const MetricValues values{{"a third", 1.0 / 3.0}, {"tiny", 4e-308}, {"huge", -1e300}, {"infinite", -infinity}};
+  fakes::run_ranks(2, [&values](fakes::RankThread& rank) {
+    MetricSums sums;
+    for (const auto& [name, value] : values)
+      sums.add(name, torch::tensor(value, torch::kDouble), 1.0, {.rank_zero_only = true});
+    EXPECT_EQ(*sums.reduce(*rank.communicator), values);
+  });
+}
+
+TEST(MetricSums, ShowTheBeginningOfALongTextThatAnotherRankSent) {
+  fakes::run_ranks(2, [](fakes::RankThread& rank) {
+    if (rank.rank == 0) {
+      (void)rank.communicator->all_gather(std::string(300, 'x'));
+      return;
+    }
+    MetricSums sums;
+    const auto reduced = sums.reduce(*rank.communicator);
+    ASSERT_FALSE(reduced);
+    EXPECT_TRUE(reduced.error().message.starts_with("rank 0 sent '" + std::string(200, 'x') + "' where rank 1"))
+        << reduced.error().message;
+  });
+}
+
+TEST(TrainingMetrics, GoIntoTheLinesOfTheStepsAndOfTheEpochAsTheyAskFor) {
+  checkpoint::SingleCommunicator alone;
+  TrainingMetrics metrics;
+  for (const std::int64_t samples : {3, 1}) {
+    metrics.set_batch_size(samples);
+    const torch::Tensor value = scalar(static_cast<double>(samples));
+    metrics.log("of the steps", value, {});
+    metrics.log("of the epoch", value, {.on_step = false, .on_epoch = true});
+    metrics.log("of both", value, {.on_epoch = true});
+  }
+  EXPECT_EQ(*metrics.steps().reduce(alone), (MetricValues{{"of the steps", 2.5}, {"of both", 2.5}}));
+  EXPECT_EQ(*metrics.epoch().reduce(alone), (MetricValues{{"of the epoch", 2.5}, {"of both", 2.5}}));
 }
 
 }  // namespace

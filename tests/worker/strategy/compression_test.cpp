@@ -240,6 +240,26 @@ TEST(PowerSgd, KeepsItsStateInAStepWhoseGradientsAreNotFinite) {
     EXPECT_TRUE(torch::equal(disturbed[0][4].gradients[index], usual[0][3].gradients[index])) << index;
 }
 
+TEST(PowerSgd, SavesWhatItsOptionsLetItKeepByTheNamesOfTheParameters) {
+  struct Case {
+    PowerSgdOptions options;
+    std::vector<std::string> names;
+  };
+  const Case cases[] = {
+      {{.rank = 1}, {"powersgd.steps", "powersgd.error.c", "powersgd.q1.c", "powersgd.error.a", "powersgd.q1.a"}},
+      {{.rank = 2}, {"powersgd.steps", "powersgd.error.a", "powersgd.q2.a"}},
+      {{.rank = 2, .has_error_feedback = false}, {"powersgd.steps", "powersgd.q2.a"}},
+      {{.rank = 2, .has_warm_start = false}, {"powersgd.steps", "powersgd.error.a"}}};
+  run_ranks(2, [&](RankThread& rank) {
+    for (const auto& [options, names] : cases) {
+      GradientBuckets buckets{make_parameters(), rank.process_group, {}, power_sgd(options, {"a", "b", "c"})};
+      std::vector<std::string> saved;
+      for (const auto& [name, tensor] : buckets.exchange().state()) saved.push_back(name);
+      EXPECT_EQ(saved, names) << "rank " << options.rank;
+    }
+  });
+}
+
 TEST(PowerSgd, GivesZeroForAMatrixOfZeros) {
   const auto nothing = [](std::int64_t, std::int64_t) {
     Gradients zeros;

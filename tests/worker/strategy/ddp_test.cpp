@@ -5,11 +5,13 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -271,6 +273,33 @@ TEST(Ddp, RefusesASecondBackwardPassInOneStep) {
     ddp.zero_gradients();
     model->forward(torch::ones({1, 4})).sum().backward();
     EXPECT_THROW(model->forward(torch::ones({1, 4})).sum().backward(), std::exception);
+  });
+}
+
+std::string refusal_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+TEST(Ddp, RefusesParametersWithGapsAndSparseGradients) {
+  run_ranks(1, [&](RankThread& rank) {
+    const torch::Tensor with_gaps = torch::ones({4, 4}).slice(1, 0, 2).requires_grad_();
+    EXPECT_THAT(refusal_of([&] {
+                  Ddp{{{"w", with_gaps}}, {}, rank.process_group, *rank.communicator, plain_wait, {}};
+                }),
+                testing::HasSubstr("a parameter is a view with gaps or overlaps"));
+    torch::nn::Embedding words{torch::nn::EmbeddingOptions(4, 2).sparse(true)};
+    Ddp ddp = make_ddp(*words, rank);
+    ddp.zero_gradients();
+    ddp.begin_backward(/*is_last_batch=*/true);
+    EXPECT_THAT(refusal_of([&] {
+                  words(torch::tensor({1, 2}, torch::kLong)).sum().backward();
+                }),
+                testing::HasSubstr("sparse gradients are not reduced: give the embedding sparse(false)"));
   });
 }
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <string>
+
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "worker/strategy/packed_tensors.hpp"
 
@@ -40,6 +42,44 @@ TEST(AgreeOnLayout, NamesWhatOneRankHasBeyondTheOther) {
     ASSERT_FALSE(agreed.has_value());
     EXPECT_THAT(agreed.error().message,
                 testing::HasSubstr("tensor 1 is 'nothing' on rank 0 and 'second Long []' on rank 1"));
+  });
+}
+
+TEST(AgreeOnLayout, ComparesNamesTypesAndShapesButNotValues) {
+  struct Case {
+    std::string name;
+    torch::Tensor tensor;
+    std::string message;
+  };
+  const std::string ours = "the ranks' models differ: tensor 0 is 'w Float [2, 3]' on rank 0 and ";
+  const Case cases[] = {{"w", torch::ones({2, 3}), ""},
+                        {"v", torch::zeros({2, 3}), ours + "'v Float [2, 3]' on rank 1"},
+                        {"w", torch::zeros({2, 3}, torch::kDouble), ours + "'w Double [2, 3]' on rank 1"},
+                        {"w", torch::zeros({3, 2}), ours + "'w Float [3, 2]' on rank 1"},
+                        {"w", torch::zeros({6}), ours + "'w Float [6]' on rank 1"}};
+  fakes::run_ranks(2, [&](fakes::RankThread& rank) {
+    for (const auto& [name, tensor, message] : cases) {
+      const NamedTensors own =
+          rank.rank == 0 ? NamedTensors{{"w", torch::zeros({2, 3})}} : NamedTensors{{name, tensor}};
+      const auto agreed = agree_on_layout(own, *rank.communicator);
+      EXPECT_EQ(agreed ? "" : agreed.error().message, message);
+      if (!agreed) {
+        EXPECT_EQ(agreed.error().kind, ErrorKind::invalid);
+      }
+    }
+  });
+}
+
+TEST(AgreeOnValues, GivesTheChecksumOfAllOrNamesEachRankThatDiffers) {
+  fakes::run_ranks(4, [](fakes::RankThread& rank) {
+    const NamedTensors equal{{"values", torch::ones({4})}};
+    const auto agreed = agree_on_values(equal, *rank.communicator);
+    ASSERT_TRUE(agreed) << agreed.error().message;
+    EXPECT_EQ(*agreed, checksum(equal));
+    const NamedTensors own{{"values", torch::full({4}, rank.rank % 2 == 1 ? 2.0 : 1.0)}};
+    const auto refused = agree_on_values(own, *rank.communicator);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message, testing::StartsWith("the parameters of rank 1, 3 are not bit-equal"));
   });
 }
 
