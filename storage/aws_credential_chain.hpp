@@ -21,14 +21,15 @@ struct AwsCredentialSource {
   std::string name;  ///< "the environment"
   /// not_found when nothing is set up here; the message says what is missing. Any other error: it is set up and fails.
   std::function<Result<Credentials>()> get;
-  /// Tried although no setting names it, as the metadata service: any error of its first try may mean that the source
-  /// does not exist.
+  /// True for a source that is tried though no setting names it, such as the instance's metadata service. An error of
+  /// its first try may only mean that it does not exist here.
   bool is_a_guess = false;
 };
 
-/// The credentials of the first source that has some, renewed before they expire; open_store() (store.hpp) says in
-/// which order the sources of each cloud are asked. Any thread may call. One thread at a time asks a source; meanwhile
-/// the other threads use the credentials that are still valid.
+/// The credentials for s3:// of the first source that has some, renewed before they expire. aws_credential_sources()
+/// gives the order: the environment's key, web identity, the profile, the container's agent, the instance's metadata.
+/// The order for gs:// and az:// is at open_store() (store.hpp). Any thread may call. One thread at a time asks a
+/// source; meanwhile the other threads use the credentials that are still valid.
 class AwsCredentialChain {
  public:
   explicit AwsCredentialChain(std::vector<AwsCredentialSource> sources,

@@ -95,13 +95,16 @@ struct S3Options {
 
 /// A store for `uri`: file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix,
 /// command:/program?folder=/folder, or https://host/folder to read only. Contacts no server yet. At the first request
-/// it looks for credentials in the order of the cloud's own clients: aws_credential_sources(), google_credentials.hpp,
-/// azure_settings() and then azure_credentials.hpp; https sends none. The first that is set up is taken. s3: the
-/// environment's key, web identity, the profile, the container's agent, the instance's metadata. gs: the file that
-/// GOOGLE_APPLICATION_CREDENTIALS names, gcloud's file, the metadata server. az: a connection string, an account's key,
-/// a SAS token, a client's secret, workload identity, the az tool's login, a managed identity. In a pod, the Secret
-/// checkpoint.credentialsSecret becomes these variables. ErrorKind::invalid for another scheme or a
-/// relative path, and for a wrong variable; the message says what would be right.
+/// it looks for credentials in the order of that cloud's own clients, and takes the first that are set up:
+///   - s3 (aws_credential_sources()): the environment's key, web identity, the profile, the container's agent, the
+///     instance's metadata;
+///   - gs (google_credentials.hpp): the file that GOOGLE_APPLICATION_CREDENTIALS names, gcloud's file, the metadata
+///     server;
+///   - az (azure_settings(), then azure_credentials.hpp): a connection string, an account's key, a SAS token, a
+///     client's secret, workload identity, the az tool's login, a managed identity;
+///   - https sends none.
+/// In a pod, the Secret checkpoint.credentialsSecret becomes these variables. ErrorKind::invalid for another scheme or
+/// a relative path, and for a wrong variable; the message says what would be right.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view uri, const S3Options& s3 = {});
 
 /// Puts one text.

@@ -6,10 +6,12 @@
 #include "checkpoint/format/entry.hpp"
 #include "common/result.hpp"
 
-/// Checks of the rows of sharded entries that ranks hold. Rank 2 of four ranks writes the third quarter of the
-/// replicated bytes (parameters and the optimizer's state), its own per_rank entries (random generators), the sharded
-/// rows that it holds, and none of rank 0's entries (the model's buffers): share_of() in data_file.hpp decides that. A
-/// failure is a bug of the program: ErrorKind::internal.
+/// Checks that exactly one rank holds each row of each sharded entry. A check that fails is a bug of the program:
+/// ErrorKind::internal.
+///
+/// Which bytes a rank writes is decided by share_of() in data_file.hpp: rank 2 of four writes about the third quarter
+/// of the replicated bytes (parameters and the optimizer's state), its own per_rank entries (random generators), the
+/// sharded rows that it holds, and none of rank 0's entries (the model's buffers).
 namespace trainyard::checkpoint {
 
 /// Success when `entry` is sharded and holds rows that exist, with the right number of bytes. Success when `entry` is

@@ -10,9 +10,9 @@
 ///
 /// After a restart only the newest attempt completes checkpoints: its rank 0 claims the next generation, which fences
 /// all lower ones. A fenced run may still put data files. Its rank 0 calls check_newest() before and after it puts a
-/// manifest; the save then fails with the error of check_newest(), and the run ends with exit code 92. No restore takes
-/// a manifest that slips in between the two calls: what a fenced run completes beyond the step from which the newest
-/// attempt resumed is superseded.
+/// manifest: that call fails in a fenced run, so that the save fails with the same error, and the run ends with exit
+/// code 92. No restore takes a manifest that slips in between the two calls: a checkpoint of a fenced run is superseded
+/// where its step is later than the one from which the newest attempt resumed.
 ///
 /// Where the store has no conditional create, a writer asks for an object right before it puts the object. Two writers
 /// that do so within one round trip both believe that they have created the object; the writer whose claim was
@@ -22,9 +22,9 @@ namespace trainyard::checkpoint {
 
 /// Success when a run of `ours` may claim the next generation:
 ///   (1) no newer attempt of our life (the job with our UID) has claimed, and
-///   (2) the newest run has ended; or is of the same job, and gives no sign of life at `now`. A killed run puts no end,
-///       so nobody waits for the end of a run of the same job. If the newest run is of a job of the same name with
-///       another UID, and ours has claimed here before, that job is the newer one: (2) does not hold.
+///   (2) the newest run has stored its end, or it is of the same job and gives no sign of life at `now`: a killed run
+///       cannot store its end. (2) does not hold if the newest run is of a job of the same name with another UID and
+///       our job had claimed here before it, because ours is then the older job.
 /// `store` is used only for URIs in messages.
 /// ErrorKind::conflict: (1) does not hold. invalid: (2) does not hold, and the message names the newest run's job; or a
 /// claim cannot be read, so that nobody knows which checkpoints are superseded. `retry_after`: how long the newest
