@@ -9,8 +9,8 @@
 namespace trainyard::checkpoint {
 namespace {
 
-constexpr std::array entry_prefixes = {model_prefix, optimizer_prefix, random_prefix,
-                                       ema_prefix,   scaler_prefix,    callback_prefix};
+constexpr std::array entry_prefixes = {model_prefix,  optimizer_prefix, random_prefix,  ema_prefix,
+                                       scaler_prefix, strategy_prefix,  callback_prefix};
 
 bool has_entry_prefix(const std::string& name) {
   return std::any_of(entry_prefixes.begin(), entry_prefixes.end(),

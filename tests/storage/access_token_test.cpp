@@ -95,6 +95,32 @@ TEST_F(AccessTokensTest, KeepTransientErrorsTransientAndNeverSayNotFound) {
   }
 }
 
+TEST_F(AccessTokensTest, ThatAreGivenAgainLeaveTheFormerOneKnown) {
+  std::string text = "one";
+  AccessTokens repeated{[&]() -> Result<AccessToken> { return AccessToken{.text = text, .expiry = std::nullopt}; },
+                        clock};
+  ASSERT_EQ(repeated.get(), "one");
+  for (const char* next : {"two", "two"}) {
+    repeated.refuse(text);
+    text = next;
+    ASSERT_EQ(repeated.get(), "two");
+  }
+  EXPECT_EQ(repeated.recent(), (std::array<std::string, 2>{"two", "one"})) << "a late refusal may still name it";
+}
+
+TEST_F(AccessTokensTest, WithoutAnExpiryAreAskedForOnce) {
+  int asked = 0;
+  AccessTokens lasting{[&]() -> Result<AccessToken> {
+                         ++asked;
+                         return AccessToken{.text = "token", .expiry = std::nullopt};
+                       },
+                       clock};
+  ASSERT_EQ(lasting.get(), "token");
+  clock->advance(24h * 365);
+  EXPECT_EQ(lasting.get(), "token");
+  EXPECT_EQ(asked, 1);
+}
+
 TEST(AccessTokens, AreFetchedByOneThreadForAllThatWait) {
   std::atomic<int> fetches = 0;
   AccessTokens tokens{[&]() -> Result<AccessToken> {

@@ -97,6 +97,38 @@ TEST_F(CredentialChainTest, RenewsFiveMinutesBeforeTheExpiry) {
   EXPECT_EQ(id_of(chain.get()), "id-2");
 }
 
+TEST_F(CredentialChainTest, AsksOnceForCredentialsWithoutAnExpiry) {
+  int looks = 0;
+  AwsCredentialChain chain{{{"the source",
+                             [&]() -> Result<Credentials> {
+                               ++looks;
+                               return Credentials{"id", "secret", ""};
+                             }}},
+                           clock};
+  ASSERT_TRUE(chain.get());
+  clock->advance(24h * 365);
+  EXPECT_EQ(id_of(chain.get()), "id");
+  EXPECT_EQ(looks, 1);
+}
+
+TEST_F(CredentialChainTest, RemembersTheOnesBeforeTheLast) {
+  AwsCredentialChain chain{{a_source()}, clock};
+  EXPECT_EQ(chain.recent(), (std::array<Credentials, 2>{}));
+  const Credentials first = chain.get().value();
+  EXPECT_EQ(chain.recent(), (std::array<Credentials, 2>{first, Credentials{}}));
+  chain.refuse(first);
+  const Credentials second = chain.get().value();
+  EXPECT_EQ(chain.recent(), (std::array<Credentials, 2>{second, first}));
+}
+
+TEST_F(CredentialChainTest, PassesOnHowLongTheSourceAsksToWait) {
+  AwsCredentialChain chain{{a_source()}, clock};
+  ASSERT_TRUE(chain.get());
+  error = Error{ErrorKind::throttled, "busy", 7s};
+  clock->advance(2h);
+  EXPECT_EQ(chain.get().error(), (Error{ErrorKind::throttled, "the source: busy", 7s}));
+}
+
 TEST_F(CredentialChainTest, UsesTheOldOnesWhileTheyAreValidAndAsksNowAndThen) {
   AwsCredentialChain chain{{a_source()}, clock};
   ASSERT_TRUE(chain.get());

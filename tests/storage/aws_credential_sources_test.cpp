@@ -90,6 +90,27 @@ TEST_F(CredentialSourcesTest, NameTheHalfOfAKeyThatIsMissing) {
   }
 }
 
+TEST_F(CredentialSourcesTest, WantARoleBesideAWebIdentitysToken) {
+  const auto found = find({{"AWS_WEB_IDENTITY_TOKEN_FILE", folder_.write("token", "hush")}});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error(),
+            (Error{ErrorKind::unauthorized,
+                   "web identity: AWS_ROLE_ARN is not set, though AWS_WEB_IDENTITY_TOKEN_FILE is", std::nullopt}));
+}
+
+TEST_F(CredentialSourcesTest, NameASessionWhereTheEnvironmentDoesNot) {
+  std::string session;
+  LoopbackServer sts{[&](const httplib::Request& request, httplib::Response& response) {
+    session = request.get_param_value("RoleSessionName");
+    response.set_content(given_as_xml, "text/xml");
+  }};
+  EXPECT_EQ(find({{"AWS_WEB_IDENTITY_TOKEN_FILE", folder_.write("token", "hush")},
+                  {"AWS_ROLE_ARN", "arn:aws:iam::1:role/r"},
+                  {"AWS_ENDPOINT_URL_STS", sts.url()}}),
+            given);
+  EXPECT_EQ(session, "trainyard") << "STS takes none that is empty";
+}
+
 TEST_F(CredentialSourcesTest, TakeOnTheRoleOfAWebIdentity) {
   std::vector<std::string> tokens;
   LoopbackServer sts{[&](const httplib::Request& request, httplib::Response& response) {
@@ -165,6 +186,11 @@ TEST(ContainerUrl, IsNeverSentItsTokenInTheOpen) {
   const Row rows[] = {
       {{{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/x"}}, "http://169.254.170.2/v2/x"},
       {{{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "@evil/x"}}, std::nullopt},
+      {{{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/x"}, {"AWS_CONTAINER_CREDENTIALS_FULL_URI", "https://e/x"}},
+       "http://169.254.170.2/v2/x"},
+      {full("http://169.254.170.2/v2/x"), "http://169.254.170.2/v2/x"},
+      {full("http://169.254.170.2:80?x"), "http://169.254.170.2:80?x"},
+      {full("http://169.254.170.24/x"), std::nullopt},
       {full("http://127.0.0.1:81/x"), "http://127.0.0.1:81/x"},
       {full("http://127.8.0.1/x"), "http://127.8.0.1/x"},
       {full("http://localhost/x"), "http://localhost/x"},
@@ -200,7 +226,7 @@ TEST_F(CredentialSourcesTest, AskTheInstancesMetadataInThreeSteps) {
       EXPECT_EQ(request.get_header_value("X-aws-ec2-metadata-token-ttl-seconds"), "21600");
       response.set_content("hush-session", "text/plain");
     } else if (request.target == folder && has_token) {
-      response.set_content("the-role\n", "text/plain");
+      response.set_content("the-role\r\nanother\n", "text/plain");
     } else if (request.target == folder + "the-role" && has_token) {
       response.set_content(given_as_json, "application/json");
     } else {
@@ -267,6 +293,44 @@ TEST_F(CredentialSourcesTest, SayWhatTheInstancesMetadataLack) {
   EXPECT_THAT(
       find({{"AWS_EC2_METADATA_DISABLED", "false"}, {"AWS_EC2_METADATA_SERVICE_ENDPOINT", nowhere}}).error().message,
       AllOf(HasSubstr("no AWS credentials were found"), HasSubstr("asking " + nowhere)));
+}
+
+TEST_F(CredentialSourcesTest, SayThatTheInstanceHasNoRole) {
+  LoopbackServer metadata{[](const httplib::Request& request, httplib::Response& response) {
+    response.set_content(request.method == "PUT" ? "hush-session" : "", "text/plain");
+  }};
+  const auto found =
+      find({{"AWS_EC2_METADATA_DISABLED", "false"}, {"AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url()}});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().kind, ErrorKind::unauthorized);
+  EXPECT_THAT(found.error().message, HasSubstr("asking " + metadata.url() + ": the instance has no role"));
+  EXPECT_EQ(metadata.request_count(), 2);
+}
+
+TEST_F(CredentialSourcesTest, DistinguishMetadataThatAreSwitchedOffFromASessionThatHasEnded) {
+  tuning.patience = std::chrono::milliseconds{1};
+  const auto with = [&](const char* method, int status) {
+    LoopbackServer metadata{[&](const httplib::Request& request, httplib::Response& response) {
+      response.set_content("hush-session", "text/plain");
+      if (request.method == method) response.status = status;
+    }};
+    return find({{"AWS_EC2_METADATA_DISABLED", "false"}, {"AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.url()}})
+        .error();
+  };
+  const Error off = with("PUT", 403);
+  EXPECT_EQ(off.kind, ErrorKind::unauthorized);
+  EXPECT_THAT(off.message, HasSubstr("it is switched off"));
+  const Error over = with("GET", 401);
+  EXPECT_EQ(over.kind, ErrorKind::unavailable) << "a new session may be begun";
+  EXPECT_THAT(over.message, HasSubstr("it answered 401"));
+}
+
+TEST_F(CredentialSourcesTest, RepeatNoPathOfTheContainersAgent) {
+  LoopbackServer agent{[](const httplib::Request&, httplib::Response& response) { response.status = 404; }};
+  const auto found = find({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", agent.url() + "/v1/hush?hush"}});
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message,
+              AllOf(HasSubstr("asking " + agent.url() + ": it answered 404"), Not(HasSubstr("hush"))));
 }
 
 /// Each of the three services, behind a proxy with a fault.

@@ -25,6 +25,11 @@ TEST(ParseProfile, ReadsWhatTheAwsToolsWrite) {
       {"the config file's own titles", "[profile work]\na = 1\n[work]\na = 2\n", true, Values{{"a", "1"}}},
       {"no title of the config file in the other", "[profile work]\na = 1\n", false, std::nullopt},
       {"comments", "# x\n; y\n[ work ] # z\na = b # c\nd = e;f\n", false, Values{{"a", "b"}, {"d", "e;f"}}},
+      {"a comment behind a semicolon", "[work]\na = b ; c\nd =# e\n", false, Values{{"a", "b"}, {"d", "# e"}}},
+      {"a title with a tab", "[profile\twork]\na = 1\n", true, Values{{"a", "1"}}},
+      {"a title that only begins so", "[profilework]\na = 1\n[profile]\nb = 2\n", true, std::nullopt},
+      {"a line without a value", "[work]\na\nb = 1\n", false, Values{{"b", "1"}}},
+      {"one key twice", "[work]\na = 1\na = 2\n", false, Values{{"a", "2"}}},
       {"nested values", "[work]\ns3 =\n  a = 1\nb = 2\n", false, Values{{"s3", ""}, {"b", "2"}}},
       {"Windows' line ends", "[work]\r\na = b\r\n", false, Values{{"a", "b"}}},
       {"twice", "[work]\na = 1\n[work]\nb = 2\n", false, Values{{"a", "1"}, {"b", "2"}}},
@@ -60,6 +65,14 @@ TEST_F(ProfileFilesTest, GivesTheProfilesKeyAndRegion) {
   EXPECT_EQ(profile_key(work), (Credentials{"id-2", "secret-2", "token-2"}));
 }
 
+TEST_F(ProfileFilesTest, IsTheOneThatTheEnvironmentNames) {
+  folder_.write("config", "[profile a]\nregion = of-a\n[profile b]\nregion = of-b\n[default]\nregion = usual\n");
+  EXPECT_EQ(read({{"AWS_DEFAULT_PROFILE", "b"}}).value("region"), "of-b");
+  EXPECT_TRUE(read({{"AWS_DEFAULT_PROFILE", "b"}}).is_named);
+  EXPECT_EQ(read({{"AWS_DEFAULT_PROFILE", "b"}, {"AWS_PROFILE", "a"}}).value("region"), "of-a");
+  EXPECT_FALSE(read().is_named);
+}
+
 TEST_F(ProfileFilesTest, LooksBelowHome) {
   std::filesystem::create_directories(folder_.file(".aws"));
   folder_.write(".aws/credentials", "[default]\naws_access_key_id = id\naws_secret_access_key = secret\n");
@@ -78,7 +91,10 @@ TEST_F(ProfileFilesTest, SaysWhatIsMissing) {
   const auto half = profile_key(read());
   ASSERT_FALSE(half);
   EXPECT_EQ(half.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(half.error().message, HasSubstr("aws_secret_access_key"));
+  EXPECT_THAT(half.error().message, HasSubstr("has no aws_secret_access_key"));
+  folder_.write("credentials", "[default]\naws_secret_access_key = hush\n");
+  EXPECT_THAT(profile_key(read()).error().message,
+              testing::AllOf(HasSubstr("has no aws_access_key_id"), testing::Not(HasSubstr("hush"))));
 }
 
 TEST_F(ProfileFilesTest, ReadsTheSectionOfALogin) {

@@ -48,7 +48,33 @@ TEST(AzureSettings, AreReadWhereAzuresToolsReadThem) {
   standard_emulator.account = "devstoreaccount1";
   standard_emulator.account_key =
       "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+  AzureSettings plain_http = with_key;
+  plain_http.scheme = "http";
   const std::vector<Row> rows = {
+      {"another scheme",
+       {{"AZURE_STORAGE_CONNECTION_STRING", "DefaultEndpointsProtocol=http;AccountName=acme;AccountKey=a2V5=="}},
+       plain_http},
+      {"both names of the account",
+       {{"AZURE_STORAGE_ACCOUNT", "other"}, {"AZURE_STORAGE_ACCOUNT_NAME", "acme"}},
+       plain},
+      {"a connection string without a key before a key in another variable",
+       {{"AZURE_STORAGE_CONNECTION_STRING", "AccountName=acme"},
+        {"AZURE_STORAGE_ACCOUNT_KEY", "b3RoZXI="},
+        {"AZURE_STORAGE_SAS_TOKEN", "sig=other"}},
+       plain},
+      {"a connection string without an account",
+       {{"AZURE_STORAGE_CONNECTION_STRING", "AccountKey=a2V5=="}, {"AZURE_STORAGE_ACCOUNT_NAME", "acme"}},
+       with_key},
+      {"a connection string's endpoint before another",
+       {{"AZURE_STORAGE_CONNECTION_STRING",
+         "AccountName=acme;AccountKey=a2V5==;BlobEndpoint=http://127.0.0.1:10000/acme;"},
+        {"AZURE_STORAGE_BLOB_ENDPOINT", "https://acme.blob.core.chinacloudapi.cn"}},
+       emulator},
+      {"an endpoint of the account that is named",
+       {{"AZURE_STORAGE_ACCOUNT_NAME", "acme"},
+        {"AZURE_STORAGE_ACCOUNT_KEY", "a2V5=="},
+        {"AZURE_STORAGE_BLOB_ENDPOINT", "https://acme.blob.core.chinacloudapi.cn"}},
+       china},
       {"an account alone", {{"AZURE_STORAGE_ACCOUNT_NAME", "acme"}}, plain},
       {"the az tool's names", {{"AZURE_STORAGE_ACCOUNT", "acme"}, {"AZURE_STORAGE_KEY", "a2V5=="}}, with_key},
       {"adlfs's names", {{"AZURE_STORAGE_ACCOUNT_NAME", "acme"}, {"AZURE_STORAGE_ACCOUNT_KEY", "a2V5=="}}, with_key},
@@ -103,6 +129,9 @@ TEST(AzureSettings, SayWhichVariableIsWrongAndNeverItsValue) {
       {{}, "AZURE_STORAGE_ACCOUNT_NAME"},
       {{{"AZURE_STORAGE_ACCOUNT_KEY", "hush"}}, "no storage account is named"},
       {{{"AZURE_STORAGE_CONNECTION_STRING", "hush"}}, "AZURE_STORAGE_CONNECTION_STRING is no list"},
+      {{{"AZURE_STORAGE_CONNECTION_STRING", "AccountName=acme;=hush"}}, "AZURE_STORAGE_CONNECTION_STRING is no list"},
+      {{{"AZURE_STORAGE_ACCOUNT_NAME", "acme"}, {"AZURE_STORAGE_BLOB_ENDPOINT", "http://127.0.0.1:10000/other"}},
+       "AZURE_STORAGE_BLOB_ENDPOINT does not name the account"},
       {{{"AZURE_STORAGE_CONNECTION_STRING", "AccountKey=hush"}}, "no storage account is named"},
       {{{"AZURE_STORAGE_ACCOUNT_NAME", "acme"}, {"AZURE_STORAGE_BLOB_ENDPOINT", "ftp://hush/acme"}},
        "AZURE_STORAGE_BLOB_ENDPOINT is no address"},
@@ -179,6 +208,51 @@ TEST_F(AzureCredentials, OfTheAzToolBeforeAManagedIdentity) {
       R"([ "$*" = "account get-access-token --resource https://storage.azure.com --output json" ] || exit 2
 echo '{"accessToken": "hush-token", "expires_on": 1767229200, "expiresOn": "local time"}')");
   EXPECT_EQ(find({{"PATH", "/nowhere:" + path}}), given);
+}
+
+TEST_F(AzureCredentials, OfNoAzToolInAFolderThatIsNotAbsolute) {
+  const std::string path = std::filesystem::relative(az_that(R"(echo '{"accessToken": "hush-other"}')")).string();
+  LoopbackServer server{[](const httplib::Request&, httplib::Response& response) {
+    response.set_content(R"({"access_token": "hush-token", "expires_in": 3600})", "application/json");
+  }};
+  EXPECT_EQ(find({{"PATH", path + "::."}, {"AZURE_POD_IDENTITY_AUTHORITY_HOST", server.url()}}), given);
+}
+
+TEST_F(AzureCredentials, OfAClientBeforeAWorkloadIdentity) {
+  std::string secret;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    secret = request.get_param_value("client_secret");
+    response.set_content(R"({"access_token": "hush-token", "expires_in": 3600})", "application/json");
+  }};
+  Variables variables = client_at(server.url());
+  variables["AZURE_CLIENT_SECRET"] = "hush-secret";
+  variables["AZURE_FEDERATED_TOKEN_FILE"] = folder.write("token", "hush");
+  EXPECT_EQ(find(variables), given);
+  EXPECT_EQ(secret, "hush-secret");
+}
+
+TEST_F(AzureCredentials, OfAManagedIdentityWhereAnAppsServerHasNoHeader) {
+  std::vector<std::string> paths;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    paths.push_back(request.path);
+    EXPECT_FALSE(request.has_param("client_id"));
+    response.set_content(R"({"access_token": "hush-token", "expires_in": 3600})", "application/json");
+  }};
+  EXPECT_EQ(
+      find({{"IDENTITY_ENDPOINT", server.url() + "/msi/token"}, {"AZURE_POD_IDENTITY_AUTHORITY_HOST", server.url()}}),
+      given);
+  EXPECT_EQ(paths, std::vector<std::string>{"/metadata/identity/oauth2/token"});
+}
+
+TEST_F(AzureCredentials, OfAnAppThatAreRefusedShowNoHeader) {
+  LoopbackServer server{[](const httplib::Request&, httplib::Response& response) {
+    response.status = 400;
+    response.set_content(R"({"error": "bad", "error_description": "Not with hush-header"})", "application/json");
+  }};
+  const auto found = find({{"IDENTITY_ENDPOINT", server.url() + "/msi/token"}, {"IDENTITY_HEADER", "hush-header"}});
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message,
+              AllOf(HasSubstr("asking " + server.url() + " for"), HasSubstr("(Not with ***)"), Not(HasSubstr("hush"))));
 }
 
 TEST_F(AzureCredentials, OfAManagedIdentityWhereNobodyIsLoggedInByTheAzTool) {

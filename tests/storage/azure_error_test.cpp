@@ -33,6 +33,14 @@ TEST(AzureError, IsWhatTheCallerCanDo) {
       {403, "AuthenticationFailed", ErrorKind::unauthorized, "AZURE_STORAGE_ACCOUNT_KEY"},
       {401, "InvalidAuthenticationInfo", ErrorKind::unauthorized, "an identity of Azure's"},
       {403, "AuthorizationPermissionMismatch", ErrorKind::forbidden, "Contributor"},
+      {403, "NoAuthenticationInformation", ErrorKind::unauthorized, "an identity of Azure's"},
+      {401, "AuthorizationFailure", ErrorKind::forbidden, "Contributor"},
+      {401, "AuthorizationResourceTypeMismatch", ErrorKind::forbidden, "Contributor"},
+      {401, "AuthorizationServiceMismatch", ErrorKind::forbidden, "Contributor"},
+      {401, "InsufficientAccountPermissions", ErrorKind::forbidden, "Contributor"},
+      {409, "UnauthorizedBlobOverwrite", ErrorKind::forbidden, "Contributor"},
+      {400, "InvalidBlobOrBlock", ErrorKind::gone, ""},
+      {400, "InvalidMd5", ErrorKind::corrupt, ""},
       // Both answers to If-None-Match: *.
       {409, "BlobAlreadyExists", ErrorKind::already_exists, ""},
       {412, "ConditionNotMet", ErrorKind::already_exists, ""},
@@ -60,6 +68,19 @@ TEST(AzureError, IsWhatTheCallerCanDo) {
 TEST(AzureError, SaysThatAServerIsPerhapsNotAzure) {
   const Error error = azure_error({.status = 403, .headers = {}, .body = "<html>"}, "x", "https://h", {});
   EXPECT_THAT(error.message, HasSubstr("without an error code of Azure's"));
+  for (const long status : {404, 412, 500}) {
+    EXPECT_THAT(azure_error({.status = status, .headers = {}, .body = ""}, "x", "https://h", {}).message,
+                testing::EndsWith(fmt::format("answered {}", status)));
+  }
+}
+
+TEST(AzureCode, IsReadFromTheHeaderOrTheBody) {
+  HttpReply reply = azure_refusal(404, "BlobNotFound");
+  EXPECT_EQ(azure_code(reply), "BlobNotFound");
+  reply.headers["x-ms-error-code"] = "OfTheHeader";
+  EXPECT_EQ(azure_code(reply), "OfTheHeader");
+  reply.headers.clear();
+  EXPECT_EQ(azure_code(reply), "BlobNotFound");
 }
 
 TEST(AzureError, SaysHowLongToWait) {

@@ -44,6 +44,7 @@ TEST(AzureStore, ReadsAListToItsLastPageAndSkipsFolders) {
               "<ResourceType>directory</ResourceType></Properties></Blob>"
               "<Blob><Name>run/st-4</Name><Properties><Content-Length>0</Content-Length></Properties>"
               "<Metadata><hdi_isfolder>true</hdi_isfolder></Metadata></Blob>"
+              "<Blob><Name>run/st-5/</Name><Properties><Content-Length>0</Content-Length></Properties></Blob>"
               "<Blob><Name>run/st-2&amp;</Name><Properties><Content-Length>5000000000</Content-Length>"
               "<ResourceType>file</ResourceType></Properties><Metadata /></Blob>"
               "</Blobs><NextMarker>m</NextMarker></EnumerationResults>"
@@ -53,6 +54,60 @@ TEST(AzureStore, ReadsAListToItsLastPageAndSkipsFolders) {
   }};
   EXPECT_EQ(azure_at(server)->list("st"), (std::vector<ObjectInfo>{{"st-1", 1}, {"st-2&", 5'000'000'000}}));
   EXPECT_THAT(markers, ElementsAre("", "m"));
+}
+
+TEST(AzureStore, SaysThatAReplyIsNoList) {
+  const std::pair<std::string, std::string> rows[] = {
+      {"<html>", "is this Azure Blob Storage?"},
+      {"<EnumerationResults><Blobs><Blob><Name>run/a</Name></Blob></Blobs></EnumerationResults>",
+       "the server does not give the size of run/a"}};
+  for (const auto& [body, says] : rows) {
+    LoopbackServer server{[&, body = body](const httplib::Request&, httplib::Response& response) {
+      response.set_content(body, "text/xml");
+    }};
+    const auto listed = azure_at(server)->list("");
+    ASSERT_FALSE(listed) << body;
+    EXPECT_EQ(listed.error().kind, ErrorKind::invalid);
+    EXPECT_THAT(listed.error().message, HasSubstr(says));
+  }
+}
+
+TEST(AzureStore, PutsASmallBlobWithItsChecksum) {
+  LoopbackServer server{[](const httplib::Request& request, httplib::Response& response) {
+    response.status = 201;
+    EXPECT_EQ(request.get_header_value("x-ms-blob-type"), "BlockBlob");
+    EXPECT_EQ(request.get_header_value("Content-MD5"), "XUFAKrxLKna5cZ2REBfFkg==");
+    EXPECT_FALSE(request.has_header("If-None-Match"));
+  }};
+  EXPECT_TRUE(put_text(*azure_at(server), "a", "hello"));
+  EXPECT_EQ(server.request_count(), 1);
+}
+
+TEST(AzureStore, RemovesABlobWithItsSnapshots) {
+  std::string code = "BlobNotFound";
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    EXPECT_EQ(request.get_header_value("x-ms-delete-snapshots"), "include");
+    response.status = 404;
+    response.set_header("x-ms-error-code", code);
+  }};
+  EXPECT_TRUE(azure_at(server)->remove("a")) << "it is gone already";
+  code = "ContainerNotFound";
+  EXPECT_EQ(azure_at(server)->remove("a").error().kind, ErrorKind::not_found);
+  code = "";
+  EXPECT_FALSE(azure_at(server)->remove("a")) << "perhaps it is no Azure";
+}
+
+TEST(AzureStore, GivesUpAnUploadWhoseBlocksAreDroppedAgainAndAgain) {
+  int commits = 0;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    response.status = 201;
+    if (request.get_param_value("comp") != "blocklist") return;
+    ++commits;
+    response.status = 400;
+    response.set_header("x-ms-error-code", "InvalidBlockList");
+  }};
+  EXPECT_EQ(put_text(*azure_at(server), "a", "1234567890").error().kind, ErrorKind::gone);
+  EXPECT_EQ(commits, 3);
 }
 
 TEST(AzureStore, SendsBlocksWithChecksumsAndMakesTheBlobOnItsCondition) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/fakes/fault_proxy.hpp"
 #include "tests/storage/loopback_server.hpp"
 
 namespace trainyard::storage {
@@ -128,13 +129,74 @@ TEST(CloudClient, AddsWhatAuthorisesARequestInItsQuery) {
   EXPECT_EQ(target, "/a?sv=1&sig=x%3D");
 }
 
+TEST(CloudClient, FailsWhereARequestCannotBeSigned) {
+  LoopbackServer server{[](const httplib::Request&, httplib::Response&) {}};
+  CloudService service = service_at(server, nullptr);
+  service.sign = [](CloudRequest&) -> Result<void> { return fail(ErrorKind::unauthorized, "no key"); };
+  CloudClient client{service, quick_tuning()};
+  const auto sent = client.send("look", {.method = "GET", .path = "/a"});
+  ASSERT_FALSE(sent);
+  EXPECT_EQ(sent.error().kind, ErrorKind::unauthorized);
+  EXPECT_THAT(sent.error().message, testing::StartsWith("look at " + server.url() + ": no key"));
+  EXPECT_EQ(server.request_count(), 0);
+}
+
+TEST(CloudClient, SendsWhatTheSignatureAdds) {
+  std::string signature;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response&) {
+    signature = request.get_header_value("X-Signature");
+  }};
+  CloudService service = service_at(server, nullptr);
+  service.sign = [](CloudRequest& request) -> Result<void> {
+    request.headers["x-signature"] = "of " + request.method;
+    return {};
+  };
+  CloudClient client{service, quick_tuning()};
+  ASSERT_TRUE(client.send("look", {.method = "GET", .path = "/a"}));
+  EXPECT_EQ(signature, "of GET");
+}
+
+TEST(CloudClient, EndsARequestAtItsDeadline) {
+  LoopbackServer unused{[](const httplib::Request&, httplib::Response&) {}};
+  fakes::FaultProxy silent{1, [](const auto&) { return fakes::Fault{fakes::Fault::Kind::stall, "", 0}; }};
+  CloudService service = service_at(unused, nullptr);
+  service.endpoint = "http://127.0.0.1:" + std::to_string(silent.port());
+  HttpTuning impatient = quick_tuning();
+  impatient.first_patience = std::chrono::milliseconds{1};
+  CloudClient client{service, impatient};
+  const auto sent = client.send("join", {.method = "POST", .path = "/a", .deadline = std::chrono::milliseconds{30}});
+  ASSERT_FALSE(sent);
+  EXPECT_EQ(sent.error().kind, ErrorKind::timeout);
+  EXPECT_THAT(sent.error().message, testing::HasSubstr("timed out after")) << "by its deadline, and not as a stall";
+}
+
+TEST(CloudClient, ReadsARangeInParts) {
+  std::vector<std::string> ranges;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    ranges.push_back(request.get_header_value("Range"));
+    response.set_content("0123456789", "application/octet-stream");  // The server cuts the range out of it.
+  }};
+  CloudClient client{service_at(server, nullptr), quick_tuning()};
+  std::string into(7, '-');
+  const auto read =
+      client.read_range("get", {.method = "GET", .path = "/a"}, 2, std::as_writable_bytes(std::span{into}),
+                        {.part_bytes = 3, .connection_count = 1});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(into, "2345678");
+  EXPECT_THAT(ranges, ElementsAre("bytes=2-4", "bytes=5-7", "bytes=8-8"));
+}
+
 TEST(CloudClient, RefusesARangeThatIsNotTheOneAskedFor) {
   struct Row {
     int status;
     std::string range;
     std::string body;
   };
-  const Row rows[] = {{206, "bytes 3-6/9", "abcd"}, {206, "", "abcd"}, {200, "", "abcd"}, {206, "bytes 2-4/9", "abc"}};
+  const Row rows[] = {{206, "bytes 3-6/9", "abcd"},
+                      {206, "", "abcd"},
+                      {206, "bytes 20-23/30", "abcd"},
+                      {200, "", "abcd"},
+                      {206, "bytes 2-4/9", "abc"}};
   for (const Row& row : rows) {
     LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
       EXPECT_EQ(request.get_header_value("Range"), "bytes=2-5");

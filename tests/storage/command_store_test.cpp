@@ -131,6 +131,60 @@ TEST_F(CommandStoreTest, TakesNoWordOfARefusalForACapability) {
   EXPECT_TRUE(store.remove("a"));
 }
 
+TEST_F(CommandStoreTest, TakesExitCode3ForAbsenceOnlyOfWhatIsReadOrRemoved) {
+  tuning.tries_max = 1;
+  CommandStore store = open(R"sh(#!/bin/sh
+[ "$1" = capabilities ] && { echo get list remove; exit 0; }
+exit 3
+)sh");
+  EXPECT_EQ(get_text(store, "a").error().kind, ErrorKind::not_found);
+  EXPECT_TRUE(store.remove("a")) << "it is gone already";
+  EXPECT_EQ(put_text(store, "a", "x").error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(store.list("").error().kind, ErrorKind::unavailable);
+}
+
+TEST_F(CommandStoreTest, LeavesNothingOfAGetThatFails) {
+  tuning.tries_max = 1;
+  CommandStore store = open(R"sh(#!/bin/sh
+case "$1" in
+  capabilities) echo get ;;
+  get) echo half > "$2"; exit 1 ;;
+esac
+)sh");
+  EXPECT_EQ(get_text(store, "a/b").error().kind, ErrorKind::unavailable);
+  EXPECT_TRUE(std::filesystem::is_empty(local_.file("run/a")));
+}
+
+TEST_F(CommandStoreTest, KeepsWhatItGetsForItsOwnerAlone) {
+  CommandStore store = open(whole_program);
+  ASSERT_TRUE(put_text(store, "a", "content"));
+  std::filesystem::remove_all(local_.file("run"));
+  std::filesystem::permissions(tools_.file("remote/a"), static_cast<std::filesystem::perms>(0644));
+  ASSERT_EQ(get_text(store, "a"), "content");
+  EXPECT_EQ(std::filesystem::status(local_.file("run/a")).permissions(), static_cast<std::filesystem::perms>(0600));
+}
+
+TEST_F(CommandStoreTest, AsksForTheProgramsCapabilitiesOnce) {
+  CommandStore store = open(R"sh(#!/bin/sh
+[ "$1" = capabilities ] && echo x >> "$(dirname "$0")/asked"
+exit 0
+)sh");
+  ASSERT_TRUE(store.probe());
+  ASSERT_TRUE(put_text(store, "a", "x"));
+  EXPECT_EQ(get_text(store, "a"), "x");
+  EXPECT_TRUE(store.list("").has_value());
+  EXPECT_TRUE(store.remove("a"));
+  EXPECT_EQ(fakes::text_of(tools_.file("asked")), "x\n");
+}
+
+TEST_F(CommandStoreTest, RemovesFromTheFolderWhatTheProgramHasRemoved) {
+  CommandStore store = open(whole_program);
+  ASSERT_TRUE(put_text(store, "a/b", "content"));
+  ASSERT_TRUE(store.remove("a/b"));
+  EXPECT_FALSE(std::filesystem::exists(local_.file("run/a")));
+  EXPECT_FALSE(std::filesystem::exists(tools_.file("remote/a/b")));
+}
+
 TEST_F(CommandStoreTest, EndsAProgramThatHangs) {
   tuning.deadline = 100ms;
   tuning.tries_max = 2;

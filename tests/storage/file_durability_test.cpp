@@ -79,6 +79,40 @@ TEST_F(AFileStoresCalls, FailAPutWhoseBytesOrNamesAreNotDurable) {
   }
 }
 
+TEST_F(AFileStoresCalls, PutWhereAFileSystemMakesNamesDurableItself) {
+  fakes::decide_file_calls([&](const FileCall& call) -> FileFate {
+    const bool is_of_a_folder = call.name == "fsync" && call.path.find("/.tmp-") == std::string::npos;
+    return {.kind = is_of_a_folder ? FileFate::Kind::fail : FileFate::Kind::done, .error_number = EINVAL};
+  });
+  const auto put = put_text(store, "s/a", "new");
+  fakes::decide_file_calls(nullptr);
+  EXPECT_TRUE(put) << put.error().message;
+}
+
+TEST_F(AFileStoresCalls, CreateByAnExclusiveRenameWhereThereAreNoHardLinks) {
+  for (const int error_number : {EPERM, EOPNOTSUPP, ENOSYS, EMLINK}) {
+    const std::string key = "s/claim-" + std::to_string(error_number);
+    fakes::decide_file_calls([&](const FileCall& call) -> FileFate {
+      return {.kind = call.name == "link" ? FileFate::Kind::fail : FileFate::Kind::done, .error_number = error_number};
+    });
+    const auto created = put_text(store, key, "first", {.if_absent = true});
+    const auto again = put_text(store, key, "second", {.if_absent = true});
+    fakes::decide_file_calls(nullptr);
+    ASSERT_TRUE(created) << created.error().message;
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().kind, ErrorKind::already_exists) << again.error().message;
+    EXPECT_EQ(get_text(store, key), "first");
+  }
+  fakes::decide_file_calls([](const FileCall& call) -> FileFate {
+    return {.kind = call.name == "link" ? FileFate::Kind::fail : FileFate::Kind::done, .error_number = EIO};
+  });
+  const auto failed = put_text(store, "s/other", "x", {.if_absent = true});
+  fakes::decide_file_calls(nullptr);
+  ASSERT_FALSE(failed) << "any other error is the file system's own";
+  EXPECT_EQ(failed.error().kind, ErrorKind::io);
+  EXPECT_EQ(store.list("s/")->size(), 4U);
+}
+
 TEST_F(AFileStoresCalls, TellAListThatCannotBeWholeFromAnEmptyOne) {
   ASSERT_TRUE(put_text(store, "step-1/a", "x"));
   fakes::decide_file_calls([](const FileCall& call) -> FileFate {

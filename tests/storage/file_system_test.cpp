@@ -23,6 +23,10 @@ const Kind kinds[] = {
     {"nfs", 0x6969, true},        {"cifs", 0xFF534D42, true},     {"smb2", 0xFE534D42, true},
     {"lustre", 0x0BD00BD0, true}, {"gpfs", 0x47504653, true},     {"ceph", 0x00C36400, true},
     {"fuse", 0x65735546, true},   {"beegfs", 0x19830326, true},   {"9p", 0x01021997, true},
+    {"smb", 0x517B, true},        {"openafs", 0x5346414F, true},  {"afs", 0x6B414653, true},
+    {"coda", 0x73757245, true},   {"ncp", 0x564C, true},          {"orangefs", 0x20030528, true},
+    {"panfs", 0xAAD7AAEA, true},  {"wekafs", 0x18031977, true},   {"gfs2", 0x01161970, true},
+    {"ocfs2", 0x7461636F, true},
 };
 
 TEST(IsNetworkFileSystem, KnowsThemByTheirNumbers) {

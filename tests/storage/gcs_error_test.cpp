@@ -43,6 +43,23 @@ TEST(GcsError, IsWhatTheCallerCanDo) {
       {json_refusal(403, "forbidden"), ErrorKind::forbidden, "roles/storage.objectUser"},
       {json_refusal(403, "rateLimitExceeded"), ErrorKind::throttled, ""},
       {json_refusal(429, "rateLimitExceeded"), ErrorKind::throttled, ""},
+      {json_refusal(403, "userRateLimitExceeded"), ErrorKind::throttled, ""},
+      {json_refusal(400, "internalError"), ErrorKind::unavailable, ""},
+      {json_refusal(400, "backendError"), ErrorKind::unavailable, ""},
+      {json_refusal(401, "required"), ErrorKind::unauthorized, "GOOGLE_APPLICATION_CREDENTIALS"},
+      {json_refusal(401, "somethingNew"), ErrorKind::unauthorized, "GOOGLE_APPLICATION_CREDENTIALS"},
+      {json_refusal(403, "somethingNew"), ErrorKind::forbidden, "roles/storage.objectUser"},
+      {json_refusal(400, "invalid", "the crc32c of the body"), ErrorKind::corrupt, ""},
+      {json_refusal(403, "forbidden", "CRC32C may not be read"), ErrorKind::forbidden, ""},
+      {xml_refusal(400, "RequestTimeout"), ErrorKind::timeout, ""},
+      {xml_refusal(400, "IncompleteBody"), ErrorKind::unavailable, ""},
+      {xml_refusal(401, "AuthenticationRequired"), ErrorKind::unauthorized, "GOOGLE_APPLICATION_CREDENTIALS"},
+      {{.status = 400, .headers = {}, .body = R"({"error": {"message": "odd", "errors": []}})"},
+       ErrorKind::invalid,
+       "400 (odd)"},
+      {{.status = 400, .headers = {}, .body = R"({"error": {"message": 7, "errors": [{"reason": 7}]}})"},
+       ErrorKind::invalid,
+       "answered 400"},
       {json_refusal(401, "authError"), ErrorKind::unauthorized, "GOOGLE_APPLICATION_CREDENTIALS"},
       {json_refusal(400, "required"), ErrorKind::invalid, ""},
       {json_refusal(412, "conditionNotMet"), ErrorKind::already_exists, ""},
@@ -64,6 +81,19 @@ TEST(GcsError, IsWhatTheCallerCanDo) {
     const Error error = gcs_error(row.reply, "get gs://b/a", plain_gcs);
     EXPECT_EQ(error.kind, row.kind) << row.reply.body;
     EXPECT_THAT(error.message, AllOf(testing::StartsWith("get gs://b/a: https://h answered "), HasSubstr(row.says)));
+  }
+}
+
+TEST(GcsError, SaysHowLongToWait) {
+  HttpReply reply = json_refusal(429, "rateLimitExceeded");
+  reply.headers["retry-after"] = "7";
+  EXPECT_EQ(gcs_error(reply, "x", plain_gcs).retry_after, std::chrono::seconds{7});
+}
+
+TEST(GcsError, RepeatsNoPageOfHtml) {
+  for (const char* type : {"text/html", "application/octet-stream"}) {
+    const HttpReply reply{.status = 404, .headers = {{"content-type", type}}, .body = "<p>Not found"};
+    EXPECT_EQ(gcs_error(reply, "x", plain_gcs).message, "x: https://h answered 404");
   }
 }
 

@@ -28,8 +28,15 @@ TEST(GcsSettings, AreGooglesUnlessAnEmulatorIsNamed) {
   }
 }
 
+TEST(GcsSettings, NameTheFirstOfTwoEmulators) {
+  const auto settings = make_gcs_settings(gs_models, environment_of({{"CLOUD_STORAGE_EMULATOR_ENDPOINT", "https://b"},
+                                                                     {"STORAGE_EMULATOR_HOST", "https://a:1"}}));
+  ASSERT_TRUE(settings);
+  EXPECT_EQ(settings->endpoint, "https://a:1");
+}
+
 TEST(GcsSettings, SendNoTokenWhereCredentialsAreDisabled) {
-  for (const char* text : {"true", "True", "1"}) {
+  for (const char* text : {"true", "True", "1", "yes"}) {
     const auto settings = make_gcs_settings(gs_models, environment_of({{"CLOUDSDK_AUTH_DISABLE_CREDENTIALS", text}}));
     ASSERT_TRUE(settings);
     EXPECT_EQ(settings->endpoint, "https://storage.googleapis.com");

@@ -90,5 +90,111 @@ TEST(GcsStore, ComparesWhatBecameOfThePartsWithWhatWasSent) {
   EXPECT_THAT(put.error().message, HasSubstr("other bytes than were sent"));
 }
 
+/// A server that takes a multipart upload of "hello" in two parts, except for what a test changes in its replies.
+class AGcsUpload : public testing::Test {
+ protected:
+  LoopbackServer server{[this](const httplib::Request& request, httplib::Response& response) {
+    if (request.method == "GET")
+      return response.set_content(R"({"size": "5", "crc32c": "mnG7TA=="})", "application/json");
+    if (request.has_param("uploads")) return response.set_content(begun, "application/xml");
+    if (request.method == "DELETE") return void(++aborts);
+    if (request.has_param("partNumber")) {
+      const std::string hash = request.get_header_value("X-Goog-Hash");
+      if (++parts != 1 || has_etag) response.set_header("ETag", "\"e\"");
+      response.set_header("X-Goog-Hash", parts == 1 && is_changed ? "crc32c=AAAAAA==" : hash);
+    } else if (request.has_param("uploadId")) {
+      completion = request.body;
+      if (++completions == 1) response.set_content(completed, "application/xml");
+    } else {
+      ++streams;
+    }
+  }};
+  std::string begun = "<UploadId>1</UploadId>";
+  bool has_etag = true;
+  bool is_changed = false;
+  std::string completed;
+  std::string completion;
+  int parts = 0;
+  int completions = 0;
+  int aborts = 0;
+  int streams = 0;
+};
+
+TEST_F(AGcsUpload, NamesThePartsInOrder) {
+  ASSERT_TRUE(put_text(*gcs_at(server), "a", "hello"));
+  EXPECT_EQ(completion,
+            "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>&quot;e&quot;</ETag></Part>"
+            "<Part><PartNumber>2</PartNumber><ETag>&quot;e&quot;</ETag></Part></CompleteMultipartUpload>");
+  EXPECT_EQ(aborts, 0);
+}
+
+TEST_F(AGcsUpload, SendsAPartAgainThatTheServerHoldsWrongOrGivesNoETag) {
+  is_changed = true;
+  ASSERT_TRUE(put_text(*gcs_at(server), "a", "hello"));
+  EXPECT_EQ(parts, 3);
+  parts = 0;
+  is_changed = false;
+  has_etag = false;
+  ASSERT_TRUE(put_text(*gcs_at(server), "a", "hello"));
+  EXPECT_EQ(parts, 3);
+}
+
+TEST_F(AGcsUpload, IsCompletedAgainAfterAnErrorWithinASuccess) {
+  completed = "<Error><Code>InternalError</Code></Error>";
+  ASSERT_TRUE(put_text(*gcs_at(server), "a", "hello"));
+  EXPECT_EQ(completions, 2);
+}
+
+TEST_F(AGcsUpload, IsOneStreamWhereTheServerBeginsNone) {
+  begun = "<html>";
+  ASSERT_TRUE(put_text(*gcs_at(server), "a", "hello"));
+  EXPECT_EQ(parts, 0);
+  EXPECT_EQ(streams, 1);
+}
+
+/// Unfinished uploads of folders g-1 and g-2, on two pages.
+class UnfinishedGcsUploads : public testing::Test {
+ protected:
+  static std::string upload(const std::string& folder, const std::string& initiated) {
+    return "<Upload><Key>run/" + folder + "/a b</Key><UploadId>id-" + folder + "</UploadId><Initiated>" + initiated +
+           "</Initiated></Upload>";
+  }
+  Result<void> remove_all_old(int status = 200) {
+    LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+      response.status = status;
+      if (request.method == "DELETE") {
+        removed.push_back(request.path + " " + request.get_param_value("uploadId"));
+        return;
+      }
+      EXPECT_EQ(request.get_param_value("prefix"), "run/");
+      asked.push_back(request.get_param_value("key-marker") + " " + request.get_param_value("upload-id-marker"));
+      const std::string page = asked.size() == 1
+                                   ? upload("g-1", "2020-01-01T00:00:00Z") +
+                                         "<IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker>"
+                                         "<NextUploadIdMarker>i</NextUploadIdMarker>"
+                                   : upload("g-2", "2020-01-01T00:00:00Z") + upload("g-1", "2100-01-01T00:00:00Z");
+      response.set_content("<ListMultipartUploadsResult>" + page + "</ListMultipartUploadsResult>", "text/xml");
+    }};
+    GcsStore store{
+        GcsSettings{.bucket = "b", .prefix = "run", .endpoint = server.url(), .tokens = nullptr, .ca_bundle = {}},
+        GcsTuning{.http = {.first_patience = std::chrono::milliseconds{1}}}};
+    return store.remove_unfinished([](std::string_view folder) { return folder == "g-1"; });
+  }
+  std::vector<std::string> asked;
+  std::vector<std::string> removed;
+};
+
+TEST_F(UnfinishedGcsUploads, AreRemovedFromAllPagesOnceTheyAreOld) {
+  ASSERT_TRUE(remove_all_old());
+  EXPECT_THAT(asked, ElementsAre(" ", "k i"));
+  EXPECT_THAT(removed, ElementsAre("/b/run/g-1/a b id-g-1")) << "the other upload of this folder is young";
+}
+
+TEST_F(UnfinishedGcsUploads, AreLeftWhereTheyMayNotBeListedButNotInAnOutage) {
+  EXPECT_TRUE(remove_all_old(403));
+  EXPECT_EQ(remove_all_old(500).error().kind, ErrorKind::unavailable);
+  EXPECT_TRUE(removed.empty());
+}
+
 }  // namespace
 }  // namespace trainyard::storage

@@ -144,6 +144,88 @@ TEST_F(GoogleCredentials, OfAFederationMayComeFromAServerAndTakeOnAServiceAccoun
   EXPECT_EQ(paths, (std::vector<std::string>{"/subject", "/sts", "/me:generateAccessToken"}));
 }
 
+TEST_F(GoogleCredentials, OfAFederationWantATokenInTheMemberThatIsNamed) {
+  LoopbackServer server{[](const httplib::Request&, httplib::Response&) { ADD_FAILURE() << "it was asked"; }};
+  json content = federation(server.url());
+  content["credential_source"]["format"] = {{"type", "json"}, {"subject_token_field_name", "token"}};
+  for (const char* text : {R"({"other": "hush"})", R"({"token": ""})", "hush", R"(["hush"])"}) {
+    folder.write("subject", text);
+    const auto found = find_in_file(content);
+    ASSERT_FALSE(found) << text;
+    EXPECT_EQ(found.error().kind, ErrorKind::unauthorized);
+    EXPECT_THAT(found.error().message, AllOf(HasSubstr("subject holds has no member token"), Not(HasSubstr("hush"))));
+  }
+}
+
+TEST_F(GoogleCredentials, OfAServiceAccountThatIsNotTakenOnSayWhyAndShowNoToken) {
+  struct Row {
+    int status;
+    std::string body;
+    ErrorKind kind;
+    std::string says;
+  };
+  const Row rows[] = {
+      {403, R"({"error": {"status": "PERMISSION_DENIED", "message": "not with hush-federated"}})",
+       ErrorKind::unauthorized, "it answered 403 PERMISSION_DENIED (not with ***)"},
+      {503, "", ErrorKind::unavailable, "it answered 503"},
+      {200, R"({"expireTime": "2026-01-01T01:00:00Z"})", ErrorKind::invalid, "the reply holds no access token"},
+      {200, R"({"accessToken": "hush"})", ErrorKind::invalid, "the reply holds no access token"},
+      {200, "hush", ErrorKind::invalid, "the reply holds no access token"},
+  };
+  for (const Row& row : rows) {
+    LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+      if (request.path == "/sts")
+        return response.set_content(R"({"access_token": "hush-federated", "expires_in": 10})", "application/json");
+      response.status = row.status;
+      response.set_content(row.body, "application/json");
+    }};
+    folder.write("subject", "hush-subject");
+    json content = federation(server.url());
+    content["service_account_impersonation_url"] = server.url() + "/hush:generateAccessToken";
+    const auto found = find_in_file(content);
+    ASSERT_FALSE(found) << row.says;
+    EXPECT_EQ(found.error().kind, row.kind) << row.says;
+    EXPECT_THAT(
+        found.error().message,
+        AllOf(HasSubstr("taking on a service account at " + server.url() + ": " + row.says), Not(HasSubstr("hush"))));
+  }
+}
+
+TEST_F(GoogleCredentials, OfAServerThatGivesNoSubjectSayWhy) {
+  LoopbackServer server{[](const httplib::Request&, httplib::Response& response) { response.status = 500; }};
+  json content = federation(server.url());
+  content["credential_source"] = {{"url", server.url() + "/hush"}};
+  const auto found = find_in_file(content);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().kind, ErrorKind::unavailable);
+  EXPECT_THAT(
+      found.error().message,
+      AllOf(HasSubstr("asking " + server.url() + " for a token to exchange: it answered 500"), Not(HasSubstr("hush"))));
+}
+
+TEST_F(GoogleCredentials, OfAServiceAccountWithoutAKeysIdNameNone) {
+  std::string assertion;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    assertion = request.get_param_value("assertion");
+    response.set_content(an_access_token, "application/json");
+  }};
+  json account = service_account(server.url());
+  account.erase("private_key_id");
+  EXPECT_EQ(find_in_file(account), given);
+  EXPECT_EQ(assertion.substr(0, assertion.find('.')), encode_base64url(R"({"alg":"RS256","typ":"JWT"})"));
+}
+
+TEST_F(GoogleCredentials, OfAMachineComeFromTheFirstMetadataServerThatIsNamed) {
+  LoopbackServer server{[](const httplib::Request&, httplib::Response& response) {
+    response.set_content(an_access_token, "application/json");
+  }};
+  const std::string host = fmt::format("127.0.0.1:{}", server.port());
+  EXPECT_EQ(find({{"GCE_METADATA_ROOT", host}}), given);
+  EXPECT_EQ(find({{"GCE_METADATA_HOST", host}, {"GCE_METADATA_ROOT", "127.0.0.1:1"}}), given);
+  const auto named = find_google_identity(environment_of({{"HOME", folder.path()}}));
+  EXPECT_EQ(std::get<GoogleMetadata>(*named).url, "http://metadata.google.internal");
+}
+
 TEST_F(GoogleCredentials, OfAMachineComeFromItsMetadataServer) {
   LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
     EXPECT_EQ(request.target, "/computeMetadata/v1/instance/service-accounts/default/token");
@@ -199,7 +281,38 @@ TEST_F(GoogleCredentials, ThatAreWrittenWrongNameWhatIsMissing) {
     std::string text;
     std::string says;
   };
+  const auto without = [](json object, const char* member) {
+    object.erase(member);
+    return object.dump();
+  };
+  const json account = service_account("https://127.0.0.1:1/token");
+  const json login = {{"type", "authorized_user"},
+                      {"client_id", "id"},
+                      {"client_secret", "hush"},
+                      {"refresh_token", "hush-token"},
+                      {"token_uri", "http://evil"}};
+  const json pool = federation("https://sts.googleapis.com");
+  json taken_on = pool;
+  taken_on["service_account_impersonation_url"] = "http://evil/hush";
+  const auto from = [&](const json& source) {
+    json object = pool;
+    object["credential_source"] = source;
+    return object.dump();
+  };
   const Row rows[] = {
+      {without(account, "client_email"), "service_account need the member client_email, which is missing"},
+      {without(login, "client_id"), "authorized_user need the member client_id, which is missing"},
+      {without(login, "refresh_token"), "refresh_token, which is missing"},
+      {login.dump(), "token_uri is refused"},
+      {without(pool, "audience"), "external_account need the member audience, which is missing"},
+      {without(pool, "subject_token_type"), "subject_token_type, which is missing"},
+      {without(pool, "token_url"), "token_url, which is missing"},
+      {without(pool, "credential_source"), "credential_source, which is missing"},
+      {taken_on.dump(), "service_account_impersonation_url is refused"},
+      {from({{"file", "/hush"}, {"url", "http://hush"}}), "name a file or a url, one of the two"},
+      {from(json::object()), "name a file or a url, one of the two"},
+      {from({{"certificate", "hush"}, {"url", "http://hush"}}), "name a file or a url"},
+      {from({{"file", "/hush"}, {"format", {{"type", "json"}}}}), "subject_token_field_name, which is missing"},
       {"hush", "no JSON object"},
       {R"({"type": "hush"})", "its type is not known here"},
       {no_key.dump(), "private_key, which is missing"},

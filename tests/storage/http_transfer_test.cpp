@@ -32,6 +32,25 @@ TEST(KindOfTransfer, RetriesFaultsOfTheNetwork) {
       {CURLE_PEER_FAILED_VERIFICATION, ErrorKind::invalid},
       {CURLE_URL_MALFORMAT, ErrorKind::invalid},
       {CURLE_SSL_CERTPROBLEM, ErrorKind::invalid},
+      {CURLE_UNSUPPORTED_PROTOCOL, ErrorKind::invalid},
+      {CURLE_TOO_MANY_REDIRECTS, ErrorKind::invalid},
+      {CURLE_SSL_CACERT_BADFILE, ErrorKind::invalid},
+      {CURLE_SSL_CIPHER, ErrorKind::invalid},
+      {CURLE_SSL_ISSUER_ERROR, ErrorKind::invalid},
+      {CURLE_SSL_CRL_BADFILE, ErrorKind::invalid},
+      {CURLE_SSL_INVALIDCERTSTATUS, ErrorKind::invalid},
+      {CURLE_SSL_PINNEDPUBKEYNOTMATCH, ErrorKind::invalid},
+      {CURLE_INTERFACE_FAILED, ErrorKind::invalid},
+      {CURLE_COULDNT_RESOLVE_HOST, ErrorKind::unavailable},
+      {CURLE_COULDNT_RESOLVE_PROXY, ErrorKind::unavailable},
+      {CURLE_SSL_CONNECT_ERROR, ErrorKind::unavailable},
+      {CURLE_GOT_NOTHING, ErrorKind::unavailable},
+      {CURLE_SEND_ERROR, ErrorKind::unavailable},
+      {CURLE_PARTIAL_FILE, ErrorKind::unavailable},
+      {CURLE_FAILED_INIT, ErrorKind::internal},
+      {CURLE_READ_ERROR, ErrorKind::internal},
+      {CURLE_WRITE_ERROR, ErrorKind::internal},
+      {CURLE_ABORTED_BY_CALLBACK, ErrorKind::internal},
       {CURLE_NOT_BUILT_IN, ErrorKind::internal},
       {CURLE_BAD_FUNCTION_ARGUMENT, ErrorKind::internal},
   };
@@ -42,7 +61,10 @@ TEST(KindOfStatus, SaysWhatTheCallerCanDoWithoutTheServersWords) {
   for (const auto& [status, kind] :
        {std::pair{409L, ErrorKind::unavailable}, std::pair{412L, ErrorKind::already_exists},
         std::pair{416L, ErrorKind::corrupt}, std::pair{503L, ErrorKind::throttled}, std::pair{507L, ErrorKind::io},
-        std::pair{404L, ErrorKind::not_found}, std::pair{500L, ErrorKind::unavailable}}) {
+        std::pair{404L, ErrorKind::not_found}, std::pair{500L, ErrorKind::unavailable},
+        std::pair{401L, ErrorKind::unauthorized}, std::pair{403L, ErrorKind::forbidden},
+        std::pair{429L, ErrorKind::throttled}, std::pair{504L, ErrorKind::timeout},
+        std::pair{400L, ErrorKind::invalid}}) {
     EXPECT_EQ(kind_of_status(status), kind) << status;
   }
 }

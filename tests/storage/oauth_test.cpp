@@ -5,7 +5,9 @@
 
 #include <chrono>
 
+#include "storage/http_client.hpp"
 #include "tests/fakes/temporary_folder.hpp"
+#include "tests/storage/environment_table.hpp"
 
 namespace trainyard::storage {
 namespace {
@@ -30,7 +32,8 @@ TEST(TokenReply, HoldsATokenWithItsExpiry) {
 }
 
 TEST(TokenReply, ThatHoldsNoneIsInvalid) {
-  for (const char* body : {"", "[]", "{}", R"({"access_token": "a\r\nb"})"}) {
+  for (const char* body : {"", "[]", "{}", R"({"access_token": "a\r\nb"})", R"({"access_token": "a\nb"})",
+                           R"({"access_token": ""})", R"({"access_token": ["t"]})"}) {
     const auto token = parse_issuer(200, body);
     ASSERT_FALSE(token) << body;
     EXPECT_EQ(token.error().kind, ErrorKind::invalid) << body;
@@ -50,6 +53,9 @@ TEST(TokenReply, OfARefusalIsTransientWhenItMayPass) {
       {404, "", ErrorKind::unauthorized},
       {400, R"({"error": "temporarily_unavailable"})", ErrorKind::unavailable},
       {400, R"({"error": "slow_down"})", ErrorKind::throttled},
+      {400, R"({"error": "server_error"})", ErrorKind::unavailable},
+      {400, R"({"error": "bad-hush"})", ErrorKind::unauthorized},
+      {302, "", ErrorKind::invalid},
       {429, "", ErrorKind::throttled},
       {408, "", ErrorKind::unavailable},
       {410, "", ErrorKind::unavailable},
@@ -63,6 +69,23 @@ TEST(TokenReply, OfARefusalIsTransientWhenItMayPass) {
     EXPECT_THAT(token.error().message,
                 AllOf(HasSubstr("it answered " + std::to_string(row.status)), Not(HasSubstr("hush"))));
   }
+}
+
+TEST(TokenReply, OfARefusalSaysHowLongToWait) {
+  EXPECT_EQ(issuer_error({.status = 429, .headers = {{"retry-after", "7"}}, .body = ""}, {}),
+            (Error{ErrorKind::throttled, "it answered 429", 7s}));
+}
+
+TEST(IssuerTuning, LimitsEveryWaitAndNamesTheFileOfCertificates) {
+  const auto tuning_with = [](std::map<std::string, std::string> variables) {
+    return issuer_tuning(7s, environment_of(std::move(variables)));
+  };
+  const HttpTuning tuning = tuning_with({{"SSL_CERT_FILE", "a"}, {"AWS_CA_BUNDLE", "b"}});
+  EXPECT_EQ(tuning.connect_timeout, 7s);
+  EXPECT_EQ(tuning.patience, 7s);
+  EXPECT_EQ(tuning.first_patience, 7s);
+  EXPECT_EQ(tuning.ca_bundle, "a");
+  EXPECT_EQ(tuning_with({{"AWS_CA_BUNDLE", "b"}}).ca_bundle, "b");
 }
 
 TEST(SecretFile, IsReadWithoutTheWhiteSpaceAtItsEnd) {
@@ -83,7 +106,10 @@ TEST(Secrets, GoOverTlsOrStayOnThisMachine) {
                           "http://10.0.0.1/", "ftp://localhost/"}) {
     EXPECT_FALSE(keeps_secrets(url)) << url;
   }
-  EXPECT_EQ(origin_of("https://host:1/secret?a"), "https://host:1");
+  for (const char* url :
+       {"https://host:1/secret?a", "https://host:1?secret", "https://host:1#secret", "https://host:1"}) {
+    EXPECT_EQ(origin_of(url), "https://host:1");
+  }
 }
 
 }  // namespace

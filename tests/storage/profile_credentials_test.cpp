@@ -31,6 +31,8 @@ TEST(WayOf, IsTheRoleBeforeTheKey) {
   const std::pair<const std::string, std::string> role{"role_arn", "r"};
   const Row rows[] = {
       {{id, {"aws_secret_access_key", "s"}}, ProfileWay::key},
+      {{{"aws_secret_access_key", "s"}, {"credential_process", "p"}}, ProfileWay::key},
+      {{id, {"sso_session", "s"}, {"sso_account_id", "1"}, {"sso_role_name", "r"}}, ProfileWay::single_sign_on},
       {{id, role, {"source_profile", "p"}}, ProfileWay::role},
       {{role, {"credential_source", "Environment"}}, ProfileWay::role},
       {{role, {"web_identity_token_file", "/f"}}, ProfileWay::web_identity},
@@ -65,12 +67,25 @@ TEST(WayOf, NamesWhatIsMissing) {
   }
 }
 
+TEST(WayOf, SaysThatAProfileIsNotThere) {
+  AwsProfile missing = a_profile({});
+  missing.is_there = false;
+  EXPECT_EQ(way_of(missing).error(),
+            (Error{ErrorKind::invalid, "the profile 'work' of the files is not there, though it is asked for by name",
+                   std::nullopt}));
+  missing.is_named = false;
+  EXPECT_EQ(way_of(missing).error(),
+            (Error{ErrorKind::not_found, "the profile 'work' of the files is not there", std::nullopt}));
+}
+
 TEST(WordsOfCommand, AreSplitWithoutAShell) {
   using Words = std::vector<std::string>;
   EXPECT_EQ(words_of_command("/opt/get  --for me"), (Words{"/opt/get", "--for", "me"}));
   EXPECT_EQ(words_of_command(R"("/opt/my tools/get" 'a "b"' c\ d "" x"y z")"),
             (Words{"/opt/my tools/get", "a \"b\"", "c d", "", "xy z"}));
   EXPECT_EQ(words_of_command("get $HOME; rm"), (Words{"get", "$HOME;", "rm"}));
+  EXPECT_EQ(words_of_command("\tget\t\ta "), (Words{"get", "a"}));
+  EXPECT_EQ(words_of_command(R"('a\b' "c\"d" \  e\)"), (Words{"a\\b", "c\"d", " ", "e\\"}));
   EXPECT_EQ(words_of_command(" "), Words{});
   EXPECT_FALSE(words_of_command("get 'a"));
 }
@@ -93,6 +108,7 @@ class ProfileCredentialsTest : public testing::Test {
   fakes::TemporaryFolder folder_;
   AwsCredentialTuning tuning_{.patience = std::chrono::seconds{30}};
   std::vector<std::string> asked_;
+  std::string details_;  // Of the last role that was asked for.
   int refusals_ = 0;
   int status_ = 403;
   LoopbackServer server_{[this](const httplib::Request& request, httplib::Response& response) {
@@ -107,6 +123,9 @@ class ProfileCredentialsTest : public testing::Test {
       const std::string key = signer.substr(signer.find('=') + 1, signer.find('/') - signer.find('='));
       asked_.push_back(fmt::format("{} {} as {}{}", request.get_param_value("Action"),
                                    request.get_param_value("RoleArn"), key, request.get_param_value("ExternalId")));
+      details_ =
+          fmt::format("session {}, seconds {}, token {}", request.get_param_value("RoleSessionName"),
+                      request.get_param_value("DurationSeconds"), request.get_header_value("x-amz-security-token"));
       response.set_content(
           fmt::format("<AssumeRoleResponse><Credentials><AccessKeyId>of-{}</AccessKeyId><SecretAccessKey>hush"
                       "</SecretAccessKey><SessionToken>hush-t</SessionToken><Expiration>2026-01-01T01:00:00Z"
@@ -128,6 +147,9 @@ TEST_F(ProfileCredentialsTest, TakeOnARoleWithTheSourceProfilesKey) {
   EXPECT_EQ(find(config, credentials), expected);
   ASSERT_EQ(asked_.size(), 1U);
   EXPECT_THAT(asked_[0], AllOf(HasSubstr("AssumeRole r1 as id/"), HasSubstr("-e")));
+  EXPECT_EQ(details_, "session trainyard, seconds , token ");
+  EXPECT_EQ(find(config + "role_session_name = me\nduration_seconds = 900\n", credentials), expected);
+  EXPECT_EQ(details_, "session me, seconds 900, token ");
   refusals_ = 1;
   EXPECT_EQ(find(config, credentials), expected) << "a role that is seconds old";
 }
@@ -143,6 +165,7 @@ TEST_F(ProfileCredentialsTest, TakeOnRolesOneAfterTheOther) {
   ASSERT_EQ(asked_.size(), 2U);
   EXPECT_THAT(asked_[0], HasSubstr("AssumeRole r2 as id/"));
   EXPECT_THAT(asked_[1], HasSubstr("AssumeRole r1 as of-r2/"));
+  EXPECT_EQ(details_, "session trainyard, seconds , token hush-t") << "the key of a role comes with a token";
   EXPECT_THAT(words_of(find("[default]\nrole_arn = r1\nsource_profile = other\n"
                             "[profile other]\nrole_arn = r2\nsource_profile = default\n")),
               HasSubstr("does source_profile lead in a circle?"));
@@ -163,6 +186,46 @@ TEST_F(ProfileCredentialsTest, TakeOnARoleWithAnotherSource) {
       find("[default]\nrole_arn = r1\nweb_identity_token_file = " + folder_.write("token", "jwt").string() + "\n");
   ASSERT_TRUE(by_token) << by_token.error().message;
   EXPECT_THAT(asked_, testing::ElementsAre(HasSubstr("AssumeRoleWithWebIdentity r1")));
+}
+
+TEST_F(ProfileCredentialsTest, TakeOnARoleWithTheContainersKey) {
+  LoopbackServer agent{[](const httplib::Request&, httplib::Response& response) {
+    response.set_content(R"({"AccessKeyId": "agent", "SecretAccessKey": "hush", "Token": "hush-t"})",
+                         "application/json");
+  }};
+  const auto found = find("[profile work]\nrole_arn = r1\ncredential_source = EcsContainer\n", "",
+                          {{"AWS_PROFILE", "work"}, {"AWS_CONTAINER_CREDENTIALS_FULL_URI", agent.url() + "/agent"}});
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_THAT(asked_, testing::ElementsAre(HasSubstr("AssumeRole r1 as agent/")));
+}
+
+TEST_F(ProfileCredentialsTest, OfARoleWithoutAKeyInTheEnvironmentAreLookedForNowhereElse) {
+  const auto found = find("[default]\nrole_arn = r1\ncredential_source = Environment\n", "",
+                          {{"AWS_CONTAINER_CREDENTIALS_FULL_URI", server_.url() + "/agent"}});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error(),
+            (Error{ErrorKind::unauthorized, "the AWS tools' files: AWS_ACCESS_KEY_ID is not set", std::nullopt}));
+}
+
+TEST_F(ProfileCredentialsTest, AskAProgramOfThePath) {
+  EXPECT_EQ(find(R"([default]
+credential_process = echo '{"Version": 1, "AccessKeyId": "id", "SecretAccessKey": "hush"}'
+)"),
+            (Credentials{"id", "hush", ""}));
+  EXPECT_THAT(words_of(find("[default]\ncredential_process = 'a\n")),
+              HasSubstr("a credential_process that is no command"));
+}
+
+TEST_F(ProfileCredentialsTest, AskForTheRoleOfALoginWithoutASession) {
+  std::filesystem::create_directories(folder_.file(".aws/sso/cache"));
+  // The file's name is the SHA-1 of the start URL, "corp".
+  folder_.write(".aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json",
+                R"({"accessToken": "hush-login", "expiresAt": "2099-01-01T00:00:00Z"})");
+  const std::string config = "[default]\nsso_start_url = corp\nsso_account_id = 123\nsso_role_name = r\n";
+  EXPECT_THAT(words_of(find(config)), HasSubstr("has no sso_region"));
+  const auto found = find(config + "sso_region = eu-west-1\n");
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->access_key_id, "sso");
 }
 
 TEST_F(ProfileCredentialsTest, SayWhichRoleIsRefusedWithoutTheKey) {

@@ -33,6 +33,12 @@ TEST(MakeS3Config, FindsTheEndpointAsTheAwsToolsDo) {
        "https://models.s3.eu-west-1.amazonaws.com",
        false,
        "eu-west-1"},
+      {"the spec's region before the environment's",
+       {.endpoint = {}, .region = "eu-west-1"},
+       environment_of({{"AWS_REGION", "eu-west-2"}}),
+       "https://models.s3.eu-west-1.amazonaws.com",
+       false,
+       "eu-west-1"},
       {"the environment's region",
        {},
        environment_of({{"AWS_REGION", "eu-west-2"}, {"AWS_DEFAULT_REGION", "x"}}),
@@ -111,6 +117,48 @@ TEST(MakeS3Config, FindsTheEndpointAsTheAwsToolsDo) {
        "https://s3.example.com",
        true,
        "us-east-1"},
+      {"nor that of http",
+       {.endpoint = "http://s3.example.com:80"},
+       environment_of({}),
+       "http://s3.example.com",
+       true,
+       "us-east-1"},
+      {"another scheme's port is",
+       {.endpoint = "http://s3.example.com:443"},
+       environment_of({}),
+       "http://s3.example.com:443",
+       true,
+       "us-east-1"},
+      {"a bare name with the bucket in front has no address",
+       {.endpoint = "http://minio:9000", .region = {}, .path_style = false},
+       environment_of({}),
+       "http://minio:9000",
+       true,
+       "us-east-1"},
+      {"nor an address without a port",
+       {.endpoint = "http://10.0.0.1", .region = {}, .path_style = false},
+       environment_of({}),
+       "http://10.0.0.1",
+       true,
+       "us-east-1"},
+      {"nor an IPv6 address",
+       {.endpoint = "http://[fd00::1]:9000", .region = {}, .path_style = false},
+       environment_of({}),
+       "http://[fd00::1]:9000",
+       true,
+       "us-east-1"},
+      {"a name that only ends like AWS's",
+       {.endpoint = "https://s3.notamazonaws.com"},
+       environment_of({}),
+       "https://s3.notamazonaws.com",
+       true,
+       "us-east-1"},
+      {"AWS's own in China that is given",
+       {.endpoint = "https://s3.cn-north-1.amazonaws.com.cn:8443"},
+       environment_of({}),
+       "https://models.s3.cn-north-1.amazonaws.com.cn:8443",
+       false,
+       "us-east-1"},
       {"the environment's endpoint",
        {},
        environment_of({{"AWS_ENDPOINT_URL", "http://a:1"}, {"AWS_ENDPOINT_URL_S3", "http://b:2"}}),
@@ -150,6 +198,11 @@ TEST(MakeS3Config, SwitchesChecksumsAsTheAwsToolsDo) {
 TEST(MakeS3Config, PutsABucketThatIsNoHostNameIntoThePath) {
   const auto config = make_s3_config({.scheme = Scheme::s3, .bucket = "with.dots", .path = ""}, {}, environment_of({}));
   EXPECT_EQ(config->endpoint(), "https://s3.us-east-1.amazonaws.com");
+  for (const char* bucket : {"with_underscore", "Capital"}) {
+    EXPECT_TRUE(
+        make_s3_config({.scheme = Scheme::s3, .bucket = bucket, .path = ""}, {}, environment_of({}))->path_style)
+        << bucket;
+  }
 }
 
 TEST(MakeS3Config, TakesKeyTokenAndCertificates) {
@@ -173,6 +226,17 @@ TEST(MakeS3Config, TakesRegionAndEndpointFromTheProfileWhenNothingElseSaysThem) 
   EXPECT_EQ(make_s3_config(uri, {}, environment_of(variables))->region, "eu-west-1");
   variables["AWS_REGION"] = "eu-west-2";
   EXPECT_EQ(make_s3_config(uri, {}, environment_of(variables))->region, "eu-west-2");
+  variables["AWS_ENDPOINT_URL"] = "http://b:2";
+  EXPECT_EQ(make_s3_config(uri, {}, environment_of(variables))->endpoint(), "http://b:2");
+}
+
+TEST(MakeS3Config, SwitchesChecksumsAsTheProfileSaysWhenTheEnvironmentDoesNot) {
+  const fakes::TemporaryFolder folder;
+  std::map<std::string, std::string> variables = {
+      {"AWS_CONFIG_FILE", folder.write("config", "[default]\nrequest_checksum_calculation = when_required\n")}};
+  EXPECT_EQ(make_s3_config(uri, {}, environment_of(variables))->checksums, S3Checksums::off);
+  variables["AWS_REQUEST_CHECKSUM_CALCULATION"] = "when_supported";
+  EXPECT_EQ(make_s3_config(uri, {}, environment_of(variables))->checksums, S3Checksums::required);
 }
 
 TEST(MakeS3Config, RefusesAnEndpointThatIsNoUrlAndRepeatsNoPassword) {

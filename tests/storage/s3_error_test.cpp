@@ -67,6 +67,20 @@ TEST(S3Error, SaysWhatTheCallerCanDo) {
       {reply(200, xml_of("EntityTooSmall")), ErrorKind::invalid, "TRAINYARD_STORAGE_PART_MIB"},
       {reply(200, xml_of("BadDigest")), ErrorKind::corrupt, "BadDigest"},
       {reply(200, xml_of("XAmzContentChecksumMismatch")), ErrorKind::corrupt, "XAmzContentChecksumMismatch"},
+      {reply(403, xml_of("XAdminUserNotFound")), ErrorKind::unauthorized, "AWS_ACCESS_KEY_ID"},
+      {reply(400, xml_of("InvalidToken")), ErrorKind::unauthorized, "AWS_SESSION_TOKEN"},
+      {reply(400, xml_of("AllAccessDisabled")), ErrorKind::forbidden, "AllAccessDisabled"},
+      {reply(409, xml_of("IllegalLocationConstraintException")), ErrorKind::invalid, "Check the region"},
+      {reply(307, xml_of("TemporaryRedirect")), ErrorKind::unavailable, "307"},
+      {reply(400, xml_of("IncompleteBody")), ErrorKind::unavailable, "IncompleteBody"},
+      {reply(400, xml_of("RequestTimeout")), ErrorKind::timeout, "RequestTimeout"},
+      {reply(400, xml_of("Throttling")), ErrorKind::throttled, "Throttling"},
+      {reply(400, xml_of("TooManyRequests")), ErrorKind::throttled, "TooManyRequests"},
+      {reply(403, xml_of("QuotaExceeded")), ErrorKind::io, "raise the quota"},
+      {reply(404, xml_of("NoSuchUpload")), ErrorKind::gone, "NoSuchUpload"},
+      {reply(200, xml_of("InvalidPart")), ErrorKind::invalid, "InvalidPart"},
+      {reply(200, xml_of("InvalidPartOrder")), ErrorKind::invalid, "InvalidPartOrder"},
+      {reply(200, xml_of("MalformedXML")), ErrorKind::invalid, "MalformedXML"},
       {reply(504, "gateway"), ErrorKind::timeout, "504"},
       {reply(507, xml_of("XMinioStorageFull")), ErrorKind::io, "Free space"},
       {reply(416, xml_of("InvalidRange")), ErrorKind::corrupt, "ends before"},
@@ -77,6 +91,22 @@ TEST(S3Error, SaysWhatTheCallerCanDo) {
     EXPECT_EQ(error.kind, row.kind) << error.message;
     EXPECT_THAT(error.message, HasSubstr(row.says));
     EXPECT_THAT(error.message, testing::StartsWith("put s3://models/run/a: https://s3.example.com answered "));
+  }
+}
+
+TEST(S3Error, NamesAnotherRegionOnlyWhereThereIsOne) {
+  const auto message = [](const HttpReply& refusal) { return s3_error(refusal, "put", a_config()).message; };
+  EXPECT_THAT(message(reply(301, xml_of("PermanentRedirect"), {{"x-amz-bucket-region", "us-east-1"}})),
+              Not(HasSubstr("the bucket is in")));
+  EXPECT_THAT(message(reply(403, xml_of("AccessDenied"), {{"x-amz-bucket-region", "eu-west-1"}})),
+              Not(HasSubstr("the bucket is in")))
+      << "the region is not the cause";
+}
+
+TEST(S3Error, AsksForNoOtherServerWhereARefusalMayBeWithoutWords) {
+  for (const long status : {404, 412, 500, 503}) {
+    EXPECT_THAT(s3_error(reply(status, ""), "put", a_config()).message,
+                testing::EndsWith("answered " + std::to_string(status)));
   }
 }
 
@@ -142,10 +172,17 @@ TEST(MayRefuseChecksums, IsTrueForServersThatDoNotKnowThem) {
       {400, "XAmzContentChecksumMismatch", "The provided 'x-amz-checksum' header does not match", false},
       {400, "InvalidArgument", "no such thing", false},
       {403, "AccessDenied", "x-amz-checksum-crc32c was not signed", false},
+      {400, "InvalidDigest", "The checksum is no CRC32C", false},
+      {400, "NotImplemented", "A header you provided implies functionality that is not implemented", false},
   };
   for (const Row& row : rows) {
     EXPECT_EQ(may_refuse_checksums(reply(row.status, xml_of(row.code, row.message))), row.may) << row.message;
   }
+  const auto of_header = [](const std::string& name) {
+    return reply(501, "<Error><Code>NotImplemented</Code><Header>" + name + "</Header></Error>");
+  };
+  EXPECT_FALSE(may_refuse_checksums(of_header("If-None-Match")));
+  EXPECT_TRUE(may_refuse_checksums(of_header("x-amz-sdk-checksum-algorithm")));
 }
 
 }  // namespace

@@ -13,12 +13,16 @@ TEST(SanitizeServerText, HidesSecretsDigestsAndSignatures) {
       << "too short for a digest";
   EXPECT_EQ(sanitize_server_text("at ?sv=1&sig=c2VjcmV0&se=2", {}), "at ?sv=1&sig=***&se=2");
   EXPECT_EQ(sanitize_server_text("sig=one 'sig=two'", {}), "sig=*** 'sig=***'");
+  EXPECT_EQ(sanitize_server_text("sig=one;sig=two\"sig=three\nsig=four", {}), "sig=***;sig=***\"sig=*** sig=***");
+  EXPECT_EQ(sanitize_server_text("two: " + digest + "/" + std::string(70, 'F') + "g", {}), "two: ***/***g");
   EXPECT_EQ(sanitize_server_text("nothing to hide", {""}), "nothing to hide");
 }
 
 TEST(SanitizeServerText, GivesOneLineOfAtMost300BytesWithoutAFullStop) {
   EXPECT_EQ(sanitize_server_text("first\r\nsecond\t.. ", {}), "first  second");
   EXPECT_EQ(sanitize_server_text(std::string(400, 'x'), {}), std::string(297, 'x') + "...");
+  EXPECT_EQ(sanitize_server_text(std::string(300, 'x'), {}), std::string(300, 'x'));
+  EXPECT_EQ(sanitize_server_text("a\x7f\x1b[31mb", {}), "a  [31mb");
 }
 
 TEST(SanitizeServerText, CutsNoCharacterInTwo) {

@@ -15,9 +15,10 @@ TEST(CheckKey, TakesPlainPaths) {
 }
 
 TEST(CheckKey, RefusesWhatCouldLeaveThePrefixOrMeetATemporaryFile) {
-  for (const std::string& key : {std::string{}, std::string{"/a"}, std::string{"a/"}, std::string{"a//b"},
-                                 std::string{".."}, std::string{"a/../b"}, std::string{"."}, std::string{"a/.tmp-1"},
-                                 std::string{"a\nb"}, std::string("a\0b", 3), std::string(901, 'x')}) {
+  for (const std::string& key :
+       {std::string{}, std::string{"/a"}, std::string{"a/"}, std::string{"a//b"}, std::string{".."},
+        std::string{"a/../b"}, std::string{"."}, std::string{"a/.tmp-1"}, std::string{"a\nb"}, std::string{"a\x7f"},
+        std::string{".hidden/a"}, std::string("a\0b", 3), std::string(901, 'x')}) {
     const auto good = check_key(key);
     ASSERT_FALSE(good) << key;
     EXPECT_EQ(good.error().kind, ErrorKind::invalid);

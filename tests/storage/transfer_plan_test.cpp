@@ -4,11 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <memory>
 #include <ostream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "storage/store.hpp"
+#include "tests/fakes/certificate_authority.hpp"
+#include "tests/fakes/temporary_folder.hpp"
 #include "tests/storage/environment_table.hpp"
 #include "tests/storage/loopback_server.hpp"
 
@@ -107,6 +112,15 @@ TEST(ReadTransferChoice, RefusesWhatNoServerTakesAndSaysWhatToWrite) {
   }
 }
 
+TEST(ReadTransferChoice, RefusesWhatLiesJustBeyondItsBounds) {
+  for (const auto& [name, text] :
+       {std::pair{"TRAINYARD_STORAGE_PART_MIB", "4"}, std::pair{"TRAINYARD_STORAGE_CONNECTIONS", "33"}}) {
+    const auto choice = read_transfer_choice(environment_of({{name, text}}));
+    ASSERT_FALSE(choice) << name;
+    EXPECT_EQ(choice.error().kind, ErrorKind::invalid);
+  }
+}
+
 /// Sets an environment variable until the destructor.
 class SetVariable {
  public:
@@ -127,6 +141,46 @@ TEST(OpenStore, RefusesAPlaceWhoseTransfersAreSetUpWrongly) {
     EXPECT_EQ(store.error().kind, ErrorKind::invalid);
     EXPECT_THAT(store.error().message, AllOf(HasSubstr(uri), HasSubstr("TRAINYARD_STORAGE_CONNECTIONS")));
   }
+}
+
+TEST(OpenStore, TrustsTheCertificatesThatTheEnvironmentNames) {
+  const fakes::TemporaryFolder folder;
+  const fakes::CertificateAuthority authority{"test"};
+  const fakes::Certificate certificate = authority.issue("server", "IP:127.0.0.1");
+  httplib::SSLServer tls{folder.write("cert.pem", certificate.certificate_pem).c_str(),
+                         folder.write("key.pem", certificate.key_pem).c_str()};
+  tls.Get(".*", [](const httplib::Request&, httplib::Response& response) { response.set_content("x", "text/plain"); });
+  const std::string origin = "https://127.0.0.1:" + std::to_string(tls.bind_to_any_port("127.0.0.1"));
+  const std::jthread thread{[&] { tls.listen_after_bind(); }};
+  while (!tls.is_running()) std::this_thread::yield();
+
+  const SetVariable bundle{"AWS_CA_BUNDLE", folder.write("ca.pem", authority.pem()).c_str()};
+  const SetVariable no_other_bundle{"SSL_CERT_FILE", ""};
+  const SetVariable id{"AWS_ACCESS_KEY_ID", "id"};
+  const SetVariable secret{"AWS_SECRET_ACCESS_KEY", "secret"};
+  const SetVariable google{"STORAGE_EMULATOR_HOST", origin.c_str()};
+  const SetVariable azure{"AZURE_STORAGE_BLOB_ENDPOINT", (origin + "/acme").c_str()};
+  const SetVariable token{"AZURE_STORAGE_SAS_TOKEN", "sig=x"};
+  std::vector<Result<std::string>> texts;
+  for (const std::string& uri : {std::string{"s3://bucket/run"}, std::string{"gs://bucket/run"},
+                                 std::string{"az://container/run"}, origin + "/run"}) {
+    texts.push_back(open_store(uri, {.endpoint = origin}).and_then([](const std::unique_ptr<Store>& store) {
+      return get_text(*store, "a");
+    }));
+  }
+  tls.stop();
+  for (const auto& text : texts) EXPECT_EQ(text, "x") << text.error().message;
+}
+
+TEST(OpenStore, GivesFilesThePermissionsThatTheEnvironmentNames) {
+  const fakes::TemporaryFolder folder;
+  const SetVariable mode{"TRAINYARD_FILE_MODE", "0660"};
+  const auto store = open_store(folder.uri() + "/run");
+  ASSERT_TRUE(store);
+  ASSERT_TRUE(put_text(**store, "a", "x"));
+  EXPECT_EQ(std::filesystem::status(folder.file("run/a")).permissions(), static_cast<std::filesystem::perms>(0660));
+  const SetVariable wrong{"TRAINYARD_FILE_MODE", "rw"};
+  EXPECT_EQ(open_store(folder.uri() + "/run").error().kind, ErrorKind::invalid);
 }
 
 TEST(OpenStore, SendsPartsOfTheChosenSize) {

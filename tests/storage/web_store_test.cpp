@@ -85,6 +85,35 @@ TEST_F(WebStoreTest, RefusesAServerThatKnowsNoRangesInsteadOfTakingTheWrongBytes
   EXPECT_TRUE(store.get_range("labels", 0, all)) << "all of it is what was asked for";
 }
 
+TEST_F(WebStoreTest, RefusesAPartThatIsNotTheOneAskedFor) {
+  for (const char* header : {"", "Content-Range: bytes 0-3/10\r\n", "Content-Range: bytes 30-33/40\r\n"}) {
+    FaultProxy proxy{1, [&](const ProxiedRequest&) {
+                       return Fault{Fault::Kind::reply, fakes::http_reply(206, header, "0123"), 0};
+                     }};
+    std::vector<std::byte> into(4);
+    const auto read = open(proxy.port()).get_range("labels", 3, into);
+    ASSERT_FALSE(read) << header;
+    EXPECT_EQ(read.error().kind, ErrorKind::corrupt) << read.error().message;
+  }
+}
+
+TEST_F(WebStoreTest, RefusesAListWhoseLengthsTheServerDoesNotSend) {
+  FaultProxy proxy{static_cast<std::uint16_t>(server.port()), [](const ProxiedRequest& request) {
+                     if (request.method != "HEAD") return Fault{};
+                     return Fault{Fault::Kind::reply, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", 0};
+                   }};
+  const auto listed = open(proxy.port()).list("");
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(listed.error().message, HasSubstr("the server does not give its length"));
+}
+
+TEST(ParseIndex, LeavesOutCommentsBlanksAndWhatIsNamedTwice) {
+  EXPECT_EQ(parse_index("b/c \r\n# d\n\n  \na\nb/c"), (std::vector<ObjectInfo>{{"a", 0}, {"b/c", 0}}));
+  EXPECT_EQ(parse_index(""), std::vector<ObjectInfo>{});
+  for (const char* text : {"/a", "a//b", ".a", "a\tb"}) EXPECT_FALSE(parse_index(text)) << text;
+}
+
 TEST_F(WebStoreTest, SaysWhatIsNeededWhereThereIsNoIndex) {
   files.erase("/data/index.txt");
   WebStore store = open(server.url());

@@ -15,6 +15,16 @@ TEST(Element, FindsTheFirstOfItsName) {
   EXPECT_TRUE(element(reply, "R"));
 }
 
+TEST(Element, MayHaveAttributesOrBlanksInItsTag) {
+  for (const char* text : {"<Key a=\"b\">v</Key>", "<Key\n>v</Key>", "<Key\ta=\"b\">v</Key>", "<Key\r\n>v</Key>"}) {
+    EXPECT_EQ(element(text, "Key"), "v") << text;
+  }
+  for (const char* text : {"<Key a=\"b\"/><Key>v</Key>", "<Key />", "<Key\n/>"})
+    EXPECT_EQ(element(text, "Key"), "") << text;
+  EXPECT_EQ(elements("<K/><K>a</K><K x=\"1\"/>", "K"), (std::vector<std::string_view>{"", "a", ""}));
+  EXPECT_EQ(element("<Key-1>v</Key-1>", "Key"), std::nullopt);
+}
+
 TEST(Element, IsNoneInATornText) {
   for (const char* torn : {"", "<", "<Key", "<Key>", "<Key>a", "<Key>a</Ke", "Key>a</Key>"}) {
     EXPECT_EQ(element(torn, "Key"), std::nullopt) << torn;

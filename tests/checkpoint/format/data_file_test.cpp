@@ -2,9 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <set>
+#include <string>
+
+#include "checkpoint/format/manifest.hpp"
+#include "checkpoint/format/safetensors.hpp"
+#include "storage/checksum.hpp"
+#include "tests/checkpoint/run/test_state.hpp"
+#include "tests/fakes/memory_store.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -68,6 +80,74 @@ TEST(ShareOf, GivesEachRankTheRowsThatItHoldsOfShardedOnes) {
   EXPECT_EQ(share_with(Rows{100, 1024}), (std::vector<Slice>{{0, 100, 1024}}));
   EXPECT_EQ(share_with(std::nullopt), (std::vector<Slice>{{0, 0, 1024}}));
   EXPECT_EQ(share_with(Rows{7, 7}), std::vector<Slice>{}) << "more ranks than rows";
+}
+
+TEST(ShareOf, CutsMoreBytesThanAProductWithTheRanksCanHold) {
+  const std::vector<HostEntry> entries = {entry("huge", {std::int64_t{1} << 40, 1 << 20})};  // 2^62 bytes.
+  constexpr std::uint64_t share_rows = std::uint64_t{1} << 37;
+  for (std::uint64_t rank = 0; rank < 8; ++rank) {
+    EXPECT_EQ(share_of(static_cast<std::int64_t>(rank), 8, entries),
+              (std::vector<Slice>{{0, rank * share_rows, (rank + 1) * share_rows}}));
+  }
+}
+
+/// Data files in memory.
+class ADataFile : public testing::Test {
+ protected:
+  nlohmann::json header_of(const Receipt& receipt) {
+    const std::vector<std::byte>& file = objects.objects.at(data_key(manifest, receipt.rank));
+    EXPECT_EQ(file.size(), receipt.bytes);
+    EXPECT_EQ(storage::crc32c(file), receipt.crc32c);
+    std::uint64_t header_bytes = 0;
+    std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
+    const auto* text = reinterpret_cast<const char*>(file.data());
+    return nlohmann::json::parse(text + 8, text + 8 + header_bytes);
+  }
+
+  fakes::MemoryObjects objects;
+  fakes::MemoryStore store{objects};
+  Manifest manifest{.id = {.step = 20, .generation = 3}};
+};
+
+TEST_F(ADataFile, HoldsEveryTensorAtAMultipleOfItsElementsSize) {
+  const TestState state;
+  const auto receipt = write_share(store, manifest, 0, 1, state.entries());
+  ASSERT_TRUE(receipt) << receipt.error().message;
+  for (const Chunk& chunk : receipt->chunks) {
+    const auto found =
+        std::ranges::find(state.entries(), chunk.entry, [](const HostEntry& entry) { return entry.info.name; });
+    EXPECT_EQ(chunk.offset % safetensors_element_bytes(found->info.dtype).value_or(1), 0U) << chunk.entry;
+  }
+}
+
+TEST_F(ADataFile, SaysInItsHeaderWhatItIs) {
+  TestState state;
+  state.add_replicated("optimizer.none", "ComplexDouble", {0, 3}, 16);
+  const auto receipt = write_share(store, manifest, 0, 2, state.entries());
+  ASSERT_TRUE(receipt) << receipt.error().message;
+  const nlohmann::json header = header_of(*receipt);
+  EXPECT_EQ(header.at("__metadata__"), (nlohmann::json{{"format", "pt"}, {"step", "20"}, {"rank", "0"}}));
+  const auto part = std::ranges::find(receipt->chunks, "model.large", &Chunk::entry);
+  ASSERT_NE(part, receipt->chunks.end());
+  const auto& large = header.at(fmt::format("model.large[0:{}]", part->row_end));
+  EXPECT_EQ(large.at("shape"), (nlohmann::json{part->row_end, 512}));
+  EXPECT_EQ(large.at("dtype"), "BF16");
+  // A type that the format lacks becomes bytes.
+  EXPECT_EQ(header.at("optimizer.none").at("dtype"), "U8");
+  EXPECT_EQ(header.at("optimizer.none").at("shape"), (nlohmann::json{0, 3, 1}));
+}
+
+TEST_F(ADataFile, OfAllEntriesHoldsThemWhicheverRankItIsOf) {
+  const TestState state;
+  const auto receipt = write_all(store, manifest, 5, state.entries());
+  ASSERT_TRUE(receipt) << receipt.error().message;
+  EXPECT_EQ(receipt->rank, 5);
+  std::set<std::string> names;
+  for (const Chunk& chunk : receipt->chunks) {
+    EXPECT_TRUE(names.insert(chunk.entry).second) << chunk.entry;
+  }
+  EXPECT_EQ(names.size(), state.entries().size());
+  EXPECT_EQ(header_of(*receipt).at("__metadata__").at("rank"), "5");
 }
 
 TEST(Cut, KeepsToTheBytesUnlessARowIsLarger) {

@@ -50,6 +50,23 @@ TEST_F(ACatalogue, SaysOfEachCheckpointWhatARestoreMakesOfIt) {
   EXPECT_EQ(catalogue->find({29, 1}), nullptr);
 }
 
+TEST_F(ACatalogue, ListsWhatItCannotReadAsDamaged) {
+  prefix.claim(1).save({10, 1});
+  prefix.save({20, 1});
+  prefix.save({30, 1});
+  auto newer = storage::get_text(prefix.store(), manifest_key({20, 1})).and_then(unseal);
+  ASSERT_TRUE(newer);
+  (*newer)["version"] = 9;
+  ASSERT_TRUE(storage::put_text(prefix.store(), manifest_key({20, 1}), seal(*newer)));
+  const auto other = storage::get_text(prefix.store(), manifest_key({10, 1}));
+  ASSERT_TRUE(storage::put_text(prefix.store(), manifest_key({30, 1}), *other));
+  EXPECT_THAT(rows(), ElementsAre("step-10/g-1 complete", "step-20/g-1 damaged", "step-30/g-1 damaged"));
+  const auto catalogue = read_catalogue(prefix.store());
+  EXPECT_THAT(catalogue->find({20, 1})->reason, testing::HasSubstr("use a newer Trainyard"));
+  EXPECT_EQ(catalogue->find({30, 1})->reason, "its manifest is of another checkpoint");
+  EXPECT_FALSE(catalogue->find({30, 1})->manifest) << "it would show another step's metrics";
+}
+
 TEST_F(ACatalogue, ListsTheCurrentCheckpointOfAStepFirst) {
   prefix.claim(1);
   prefix.save({10, 1});
@@ -62,6 +79,11 @@ TEST_F(ACatalogue, ListsTheCurrentCheckpointOfAStepFirst) {
   const auto catalogue = read_catalogue(prefix.store());
   EXPECT_EQ(catalogue->of_step(20)->id, (CheckpointId{20, 2}));
   EXPECT_EQ(catalogue->of_step(30), nullptr);
+  ASSERT_TRUE(prefix.store().remove(manifest_key({20, 2})));
+  prefix.cut(manifest_key({20, 1}), 3);
+  EXPECT_EQ(read_catalogue(prefix.store())->of_step(20)->id, (CheckpointId{20, 1})) << "a damaged one was finished";
+  ASSERT_TRUE(prefix.store().remove(manifest_key({20, 1})));
+  EXPECT_EQ(read_catalogue(prefix.store())->of_step(20)->id, (CheckpointId{20, 3})) << "the newest of unfinished ones";
 }
 
 TEST_F(ACatalogue, AddsUpTheBytesOfEachFolderAlone) {

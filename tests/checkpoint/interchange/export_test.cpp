@@ -54,7 +54,27 @@ TEST_F(Export, RefusesWhatItCannotChooseOrName) {
   EXPECT_EQ(plan_export(other, {}).error().kind, ErrorKind::corrupt);
   other = manifest;
   for (EntryInfo& entry : other.entries) entry.name = "other." + entry.name;
-  EXPECT_THAT(plan_export(other, {}).error().message, HasSubstr("--all"));
+  EXPECT_THAT(plan_export(other, {}).error().message,
+              HasSubstr("holds no model's tensors, whose names begin with model. (its first is other.model.weight): "
+                        "export all with --all"));
+  EXPECT_EQ(plan_export(other, {.is_all = true, .prefix = "x"}).error().message,
+            "no tensor has a name that begins with 'x': `trainyard checkpoints show` lists them");
+  EXPECT_EQ(plan_export(other, {.prefix = "x"}).error().message,
+            "no tensor of the model has a name that begins with 'x': `trainyard checkpoints show` lists them (here "
+            "without their model. in front)");
+  other = manifest;
+  for (EntryInfo& entry : other.entries) {
+    if (entry.name == "buffer.mean") entry.name = "rng.cpu.rank-0";
+  }
+  for (Receipt& receipt : other.receipts) {
+    for (Chunk& chunk : receipt.chunks) {
+      if (chunk.entry == "buffer.mean") chunk.entry = "rng.cpu.rank-0";
+    }
+  }
+  const auto twice = plan_export(other, {.is_all = true});
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(twice.error().message, HasSubstr("two tensors would be named rng.cpu.rank-0"));
 }
 
 TEST_F(Export, PutsRowsOfAllRanksTogetherThroughAnyWindow) {
@@ -112,6 +132,18 @@ TEST_F(Export, ToSafetensorsRefusesATypeThatTheFormatLacksByName) {
   const auto refused = write_safetensors(data, manifest, *plan_export(manifest, {.is_all = true}), sink);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("optimizer.complex is complex128"));
+  EXPECT_EQ(sink.content, "");
+}
+
+TEST_F(Export, ToSafetensorsRefusesTheNameThatTheFormatKeeps) {
+  auto plan = plan_export(manifest, {});
+  ASSERT_TRUE(plan);
+  plan->front().name = "__metadata__";
+  DataStream data{prefix.store(), manifest};
+  MemorySink sink;
+  const auto refused = write_safetensors(data, manifest, *plan, sink);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
   EXPECT_EQ(sink.content, "");
 }
 
@@ -183,6 +215,34 @@ TEST_F(ANewFile, DoesNotReplaceWhatAppearedMeanwhile) {
   folder.write("model.pt", "another's");
   EXPECT_EQ(file->commit().error().kind, ErrorKind::already_exists);
   EXPECT_EQ(fakes::text_of(path), "another's");
+}
+
+TEST_F(ANewFile, MayBePatched) {
+  auto file = NewFile::create(path, false);
+  ASSERT_TRUE(file);
+  const auto bytes_of = [](std::string_view text) { return std::as_bytes(std::span{text}); };
+  ASSERT_TRUE(file->write(bytes_of("one ??? three")));
+  ASSERT_TRUE(file->patch(4, bytes_of("two")));
+  ASSERT_TRUE(file->write(bytes_of(" four")));
+  ASSERT_TRUE(file->commit());
+  EXPECT_EQ(fakes::text_of(path), "one two three four");
+}
+
+TEST_F(ANewFile, MayHaveTheLongestNameThatAFileSystemTakes) {
+  const std::string longest = folder.file(std::string(255, 'n')).string();
+  auto file = NewFile::create(longest, false);
+  ASSERT_TRUE(file) << file.error().message;
+  ASSERT_TRUE(file->commit());
+  EXPECT_TRUE(std::filesystem::exists(longest));
+}
+
+TEST(FolderOf, IsTheOneBeforeTheLastSlash) {
+  EXPECT_EQ(folder_of("model.pt"), ".");
+  EXPECT_EQ(folder_of("/model.pt"), "/");
+  EXPECT_EQ(folder_of("a/b/model.pt"), "a/b");
+  const std::string hidden = hidden_name_beside("a/model.pt");
+  EXPECT_TRUE(hidden.starts_with("a/.model.pt.tmp-")) << hidden;
+  EXPECT_NE(hidden, hidden_name_beside("a/model.pt"));
 }
 
 TEST_F(ANewFile, SaysWhichFolderIsNotThereOrThatItIsOne) {

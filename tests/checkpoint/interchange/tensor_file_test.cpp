@@ -224,6 +224,36 @@ TEST(ReadTorch, RefusesPartsThatDoNotFitTogether) {
   EXPECT_THAT(bytes_in(flipped), HasSubstr("w: it is damaged: a checksum"));
 }
 
+TEST(ReadTorch, TakesAnArchiveOfAnOlderTorchThatNamesNoByteOrder) {
+  MemorySink sink;
+  ZipWriter zip{sink};
+  ASSERT_TRUE(zip.add("m/data.pkl", pickled::begin + pickled::dict(pickled::text("w") + pickled::tensor({})) + "."));
+  ASSERT_TRUE(zip.add("m/data/0", six_floats_record));
+  ASSERT_TRUE(zip.add("m/.data/data.pkl", "not the one"));
+  ASSERT_TRUE(zip.finish());
+  EXPECT_EQ(bytes_in(sink.content), six_floats_record);
+  EXPECT_THAT(bytes_in(torch_archive(pickled::dict(""), six_floats_record, "middle")), HasSubstr("big-endian"));
+}
+
+TEST(ReadTorch, RefusesAnArchiveWithSeveralPickles) {
+  MemorySink sink;
+  ZipWriter zip{sink};
+  ASSERT_TRUE(zip.add("a/data.pkl", "x"));
+  ASSERT_TRUE(zip.add("b/data.pkl", "x"));
+  ASSERT_TRUE(zip.finish());
+  EXPECT_THAT(bytes_in(sink.content), HasSubstr("holds several data.pkl"));
+}
+
+TEST(ReadTorch, RefusesPackedRecordsThatAreManyTimesTheirFile) {
+  std::string archive = torch_archive(pickled::dict(pickled::text("w") + pickled::tensor({})));
+  const std::size_t in_directory = archive.rfind("PK\x01\x02", archive.rfind("model/data/0"));
+  const std::size_t local = archive.rfind("PK\x03\x04", archive.find("model/data/0"));
+  archive.replace(local + 8, 2, little_endian(8, 2));
+  archive.replace(in_directory + 10, 2, little_endian(8, 2));
+  archive.replace(in_directory + 24, 4, little_endian(100 << 20, 4));
+  EXPECT_THAT(bytes_in(archive), HasSubstr("would be of more than"));
+}
+
 TEST(ReadTorch, RefusesArchivesOfOthers) {
   MemorySink sink;
   ZipWriter zip{sink};
@@ -294,6 +324,74 @@ INSTANTIATE_TEST_SUITE_P(
         WrongHeader{"less_than_there_is", R"({"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, 20]}})",
                     "something follows it"}),
     [](const auto& info) { return std::string{info.param.name}; });
+
+TEST(ReadSafetensorsLength, TakesTheLengthsThatTheFormatAllows) {
+  for (const std::uint64_t length : {std::uint64_t{2}, std::uint64_t{100'000'000}})
+    EXPECT_EQ(read_safetensors_length(little_endian(length, 8)), length);
+  for (const std::uint64_t length : {std::uint64_t{1}, std::uint64_t{100'000'001}})
+    EXPECT_EQ(read_safetensors_length(little_endian(length, 8)).error().kind, ErrorKind::corrupt) << length;
+  EXPECT_EQ(read_safetensors_length(std::string(7, '\x02')).error().kind, ErrorKind::corrupt);
+}
+
+TEST(FindDtype, KnowsEachTypeByItsNameInEachFormat) {
+  struct Row {
+    std::string_view name;
+    std::uint64_t element_bytes;
+    std::string_view safetensors;
+    std::string_view torch;
+    std::string_view storage;
+  };
+  const Row rows[] = {
+      {"F64", 8, "F64", "float64", "DoubleStorage"},
+      {"F32", 4, "F32", "float32", "FloatStorage"},
+      {"F16", 2, "F16", "float16", "HalfStorage"},
+      {"BF16", 2, "BF16", "bfloat16", "BFloat16Storage"},
+      {"F8_E5M2", 1, "F8_E5M2", "float8_e5m2", ""},
+      {"F8_E4M3", 1, "F8_E4M3", "float8_e4m3fn", ""},
+      {"I64", 8, "I64", "int64", "LongStorage"},
+      {"I32", 4, "I32", "int32", "IntStorage"},
+      {"I16", 2, "I16", "int16", "ShortStorage"},
+      {"I8", 1, "I8", "int8", "CharStorage"},
+      {"U64", 8, "U64", "uint64", ""},
+      {"U32", 4, "U32", "uint32", ""},
+      {"U16", 2, "U16", "uint16", ""},
+      {"U8", 1, "U8", "uint8", "ByteStorage"},
+      {"BOOL", 1, "BOOL", "bool", "BoolStorage"},
+      {"ComplexHalf", 4, "", "complex32", ""},
+      {"ComplexFloat", 8, "C64", "complex64", "ComplexFloatStorage"},
+      {"ComplexDouble", 16, "", "complex128", "ComplexDoubleStorage"},
+      {"Float8_e5m2fnuz", 1, "F8_E5M2FNUZ", "float8_e5m2fnuz", ""},
+      {"Float8_e4m3fnuz", 1, "F8_E4M3FNUZ", "float8_e4m3fnuz", ""},
+      {"Float8_e8m0fnu", 1, "F8_E8M0", "float8_e8m0fnu", ""},
+  };
+  for (const Row& row : rows) {
+    const auto dtype = find_dtype(row.name);
+    ASSERT_TRUE(dtype) << row.name;
+    EXPECT_EQ(dtype->element_bytes, row.element_bytes) << row.name;
+    EXPECT_EQ(dtype->safetensors, row.safetensors) << row.name;
+    EXPECT_EQ(dtype->torch, row.torch) << row.name;
+    EXPECT_EQ(dtype->storage, row.storage) << row.name;
+    EXPECT_EQ(find_torch_dtype(row.torch)->name, row.name);
+    if (!row.safetensors.empty()) {
+      EXPECT_EQ(find_safetensors_dtype(row.safetensors)->name, row.name);
+    }
+    if (!row.storage.empty()) {
+      EXPECT_EQ(find_storage_dtype(row.storage)->name, row.name);
+    }
+  }
+  EXPECT_FALSE(find_safetensors_dtype("") || find_storage_dtype("") || find_torch_dtype("") || find_dtype(""));
+}
+
+TEST(ElementCount, IsNoneOfANegativeExtentOrOneThatOverflows) {
+  constexpr std::int64_t large = std::int64_t{1} << 32;
+  using Shape = std::vector<std::int64_t>;
+  EXPECT_EQ(element_count(Shape{}), 1U);
+  EXPECT_EQ(element_count(Shape{2, 0, 3}), 0U);
+  EXPECT_EQ(element_count(Shape{-1}), std::nullopt);
+  EXPECT_EQ(element_count(Shape{large, large}), std::nullopt);
+  EXPECT_EQ(byte_count(Shape{large, large / 4}, 2), std::uint64_t{1} << 63);
+  EXPECT_EQ(byte_count(Shape{large, large / 4}, 4), std::nullopt);
+}
 
 TEST(ReadSafetensors, RefusesAHeaderOfAnAbsurdLength) {
   for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{200'000'000}, UINT64_MAX}) {

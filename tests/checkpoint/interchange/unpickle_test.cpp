@@ -64,6 +64,62 @@ TEST(UnpickleTensors, ReadsTheInstructionsOfEveryProtocolThatHasStorages) {
   EXPECT_EQ((*read)[1].storage_bytes, 32U);
 }
 
+TEST(UnpickleTensors, PassesOverAttributesOfEveryKind) {
+  using namespace pickled;
+  const std::string zero(1, '\0');
+  const std::string number_256 = zero + "\x01" + zero + zero;
+  const std::string constants = "N\x88\x89G" + std::string(8, '\0') + "M\x01\x02";
+  const std::string longs =
+      "\x8a" + zero + "\x8a\x08" + std::string(8, '\xff') + "\x8a\x09" + std::string(8, '\x01') + zero;
+  const std::string list = "](NNeNar" + number_256 + "j" + number_256;
+  const std::string attributes =
+      tuple(constants + longs + "\x8d\x01" + std::string(7, '\0') + "x" + list + "N\x85NNN\x87");
+  const auto read = unpickle_tensors(begin + ordered_dict(text("w") + tensor({})) + attributes + "b.");
+  EXPECT_THAT(names_of(read), ElementsAre("w"));
+}
+
+TEST(UnpickleTensors, ReadsNumbersInEveryForm) {
+  using namespace pickled;
+  const auto offset_as = [](const std::string& number_of_one) {
+    const std::string size = tuple(number_of_one);
+    return begin +
+           dict(
+               text("w") + global("torch._utils", "_rebuild_tensor_v2") +
+               tuple(storage({}) + number_of_one + size + size + "\x89" + global("collections", "OrderedDict") + ")R") +
+               "R") +
+           ".";
+  };
+  const std::string zero(1, '\0');
+  for (const std::string& one : {std::string{"K\x01"}, "M\x01" + zero, number(1), std::string{"\x8a\x01\x01"},
+                                 "\x8a\x08\x01" + std::string(7, '\0'), "\x8a\x0a\x01" + std::string(9, '\0')}) {
+    const auto read = unpickle_tensors(offset_as(one));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->front().offset, 1U);
+    EXPECT_THAT(read->front().shape, ElementsAre(1));
+  }
+  for (const std::string& negative : {number(-1), std::string{"\x8a\x01\xff"}, "\x8a\x09" + std::string(9, '\xff')}) {
+    const auto refused = unpickle_tensors(offset_as(negative));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::corrupt) << refused.error().message;
+  }
+}
+
+TEST(UnpickleTensors, KeepsToItsLimitsAndNoLess) {
+  using namespace pickled;
+  const std::string longest(1024, 'n');
+  EXPECT_THAT(names_of(unpickle_tensors(begin + dict(text(longest) + tensor({})) + ".")), ElementsAre(longest));
+  const auto nested = [](int dicts) {
+    std::string inner = tensor({});
+    for (int i = 0; i < dicts; ++i) inner = dict(text("x") + inner);
+    return unpickle_tensors(begin + inner + ".");
+  };
+  EXPECT_TRUE(nested(32));
+  EXPECT_FALSE(nested(33));
+  const std::vector<std::int64_t> ones(64, 1);
+  EXPECT_TRUE(unpickle_tensors(begin + dict(text("w") + tensor({.shape = ones, .strides = ones})) + "."));
+  EXPECT_TRUE(unpickle_tensors(begin + dict(text("w") + tensor({.record = std::string(64, '0')})) + "."));
+}
+
 struct WrongPickle {
   std::string_view name;
   std::string pickle;  // Without its beginning and end.
@@ -149,6 +205,37 @@ std::vector<WrongPickle> wrong_pickles() {
       {"an_empty_memory", "q\x01", corrupt, "stores an object that does not exist"},
       {"a_call_of_a_text", text("x") + ")R", corrupt, "calls an object that cannot be called"},
       {"attributes_of_a_text", text("x") + "}b", corrupt, "attributes of an object that has none"},
+      {"attributes_of_a_parameter", named(parameter({}) + "}b"), corrupt, "no valid tensor for w"},
+      {"items_of_a_parameter", named(parameter({}) + text("x") + "Ns"), corrupt, "no valid tensor for w"},
+      {"items_of_a_tensor", named(tensor({}) + text("x") + "Ns"), corrupt, "no valid tensor for w"},
+      {"a_parameter_of_two_arguments",
+       named(global("torch._utils", "_rebuild_parameter") + tuple(tensor({}) + "\x88") + "R"), corrupt,
+       "no valid tensor for w"},
+      {"a_parameter_of_a_number",
+       named(global("torch._utils", "_rebuild_parameter") + tuple(number(1) + "\x88N") + "R"), invalid,
+       "w is a number"},
+      {"a_negative_extent", named(tensor({.shape = {-2, 3}})), corrupt, "no valid tensor for w"},
+      {"a_storage_of_negative_size", named(tensor({.storage_count = -6})), corrupt, "no valid tensor for w"},
+      {"a_storage_that_is_a_global", named(global("torch", "FloatStorage")), invalid, "w is a type"},
+      {"no_storage",
+       named(global("torch._utils", "_rebuild_tensor_v2") +
+             tuple(number(0) + number(0) + numbers({1}) + numbers({1}) + "\x89N") + "R"),
+       corrupt, "no valid tensor for w"},
+      {"another_kind_of_persistent_object",
+       named(global("torch._utils", "_rebuild_tensor_v2") +
+             tuple(tuple(text("module") + global("torch", "FloatStorage") + text("0") + text("cpu") + number(6)) + "Q" +
+                   number(0) + numbers({1}) + numbers({1}) + "\x89N") +
+             "R"),
+       corrupt, "no valid tensor for w"},
+      {"a_dtype_for_a_typed_storage",
+       named(global("torch._utils", "_rebuild_tensor_v3") +
+             tuple(storage({}) + number(0) + numbers({1}) + numbers({1}) + "\x89N" + global("torch", "float32")) + "R"),
+       corrupt, "no valid tensor for w"},
+      {"a_global_of_a_very_long_name", "c" + std::string(300, 'm') + "\nx\n", corrupt, "name of a global is too long"},
+      {"a_global_of_a_number", number(1) + text("x") + "\x93", corrupt, "the name of a global is no text"},
+      {"a_tuple_of_too_few", text("x") + "\x86", corrupt, "takes an object that does not exist"},
+      {"an_item_of_a_dict_added_to_a_list", "]" + text("x") + "Ns", corrupt, "an object that cannot hold them"},
+      {"an_item_of_a_list_added_to_a_dict", "}Na", corrupt, "an object that cannot hold them"},
       {"attributes_of_a_tensor", named(tensor({}) + "}b"), corrupt, "no valid tensor for w"},
       {"a_number_of_many_bits", dict(text("x") + "\x8a\x0a" + std::string(10, '\x01')), invalid, "more than 64 bits"},
       {"a_length_beyond_the_end", "X\xff\xff\xff\xff", corrupt, "ends within an instruction"},

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "checkpoint/format/safetensors.hpp"
 #include "checkpoint/interchange/entry_names.hpp"
 #include "checkpoint/interchange/export.hpp"
 #include "tests/checkpoint/interchange/memory_sink.hpp"
@@ -44,6 +45,15 @@ TEST(EntryNames, ArePutIntoTheModelUnlessTheyAreThereAlready) {
   EXPECT_THAT(entry_names(std::vector<std::string>{"model.fc.weight", "head.weight"}),
               ElementsAre("model.model.fc.weight", "model.head.weight"));
   EXPECT_THAT(entry_names(std::vector<std::string>{"optimizer.weight"}), ElementsAre("model.optimizer.weight"));
+  EXPECT_THAT(entry_names(std::vector<std::string>{}), ElementsAre());
+}
+
+TEST(EntryNames, OfAWholeCheckpointAreTheModelsAlone) {
+  for (const std::string_view prefix :
+       {optimizer_prefix, random_prefix, ema_prefix, scaler_prefix, strategy_prefix, callback_prefix}) {
+    const std::string other = std::string{prefix} + "x";
+    EXPECT_THAT(entry_names(std::vector<std::string>{"model.w", other}), ElementsAre("model.w", std::nullopt)) << other;
+  }
 }
 
 // Another job's checkpoints, of two ranks, of steps 10 and 20; and a model that begins with weights of them.
@@ -269,6 +279,51 @@ TEST_F(Weights, OfADigestAreNoCheckpoints) {
                  HasSubstr("memory:// is not a .safetensors file, and weightsSha256 is the digest of one"));
 }
 
+// 17 MiB each: together they are more than is read at a time.
+class LargeWeights : public Weights {
+ protected:
+  static constexpr std::size_t tensor_bytes = std::size_t{17} << 20;
+
+  void SetUp() override {
+    std::vector<SafetensorsTensor> tensors;
+    for (const char* name : {"a", "b"}) {
+      tensors.push_back(
+          {.name = name, .dtype = "U8", .shape = {static_cast<std::int64_t>(tensor_bytes)}, .bytes = tensor_bytes});
+      auto& into = bytes_.emplace_back(tensor_bytes);
+      model.push_back({.info = {.name = fmt::format("model.{}", name),
+                                .dtype = "U8",
+                                .shape = {static_cast<std::int64_t>(tensor_bytes)},
+                                .bytes = tensor_bytes},
+                       .bytes = into});
+    }
+    content_ = safetensors_header(tensors, {}) + std::string(2 * tensor_bytes, '\0');
+    for (std::size_t i = content_.size() - 2 * tensor_bytes; i < content_.size(); i += 4'093)
+      content_[i] = static_cast<char>(i / 4'093);
+    put_file(content_);
+  }
+  [[nodiscard]] std::string loaded() const {
+    std::string text;
+    for (const auto& bytes : bytes_) text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return text;
+  }
+
+  std::vector<std::vector<std::byte>> bytes_;
+  std::string content_;
+};
+
+TEST_F(LargeWeights, AreReadWithAndWithoutADigest) {
+  const std::string expected = content_.substr(content_.size() - 2 * tensor_bytes);
+  ASSERT_TRUE(load());
+  EXPECT_TRUE(loaded() == expected);
+  for (auto& bytes : bytes_) std::ranges::fill(bytes, std::byte{1});
+  Sha256 digest;
+  digest.add(std::as_bytes(std::span{content_}));
+  place.sha256 = digest.finish();
+  const auto again = load();
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_TRUE(loaded() == expected);
+}
+
 TEST(Sha256Digest, IsThatOfTheStandard) {
   Sha256 digest;
   for (const std::string_view piece : {"a", "bc"}) digest.add(std::as_bytes(std::span{piece}));
@@ -303,11 +358,17 @@ TEST_F(Weights, AreFoundByTheirUri) {
   ASSERT_TRUE(load_weights(folder.uri() + "/w.safetensors", {}, model));
   EXPECT_EQ(load_weights(folder.uri() + "/no.safetensors", {}, model).error().kind, ErrorKind::not_found);
   EXPECT_EQ(load_weights("ftp://models/w.safetensors", {}, model).error().kind, ErrorKind::invalid);
-  folder.write("w.pt", "what torch.save() wrote");
-  const auto of_python = load_weights(folder.uri() + "/w.pt", {}, model);
-  ASSERT_FALSE(of_python.has_value());
-  EXPECT_THAT(of_python.error().message,
-              HasSubstr("Weights are a .safetensors file or checkpoints; `trainyard checkpoints import` makes"));
+  for (const char* name : {"w.pt", "w.pth", "w.bin"}) {
+    folder.write(name, "what torch.save() wrote");
+    const auto of_python = load_weights(fmt::format("{}/{}", folder.uri(), name), {}, model);
+    ASSERT_FALSE(of_python.has_value());
+    EXPECT_THAT(of_python.error().message,
+                HasSubstr("Weights are a .safetensors file or checkpoints; `trainyard checkpoints import` makes"));
+  }
+  EXPECT_THAT(load_weights(folder.uri() + "/none", {}, model).error().message, Not(HasSubstr("Weights are a")));
+  EXPECT_EQ(load_weights(folder.uri() + "/w.safetensors", {}, model, {}, std::string(64, '0')).error().kind,
+            ErrorKind::corrupt)
+      << "the digest is passed on";
 }
 
 }  // namespace

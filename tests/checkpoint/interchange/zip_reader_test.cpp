@@ -119,6 +119,67 @@ TEST(ZipReader, RefusesOtherMethodsAndEncryption) {
   EXPECT_THAT(only_entry(one_entry(0, "abc", 4, 0)), HasSubstr("x has two sizes"));
 }
 
+TEST(ZipReader, RefusesAnArchiveOfSeveralPartsOrWithEntriesThatItsDirectoryLacks) {
+  std::string archive = two_entries();
+  const std::size_t end = archive.size() - 22;
+  const auto refusal_with = [&](std::size_t place, char value) {
+    std::string changed = archive;
+    changed[end + place] = value;
+    const auto refused = ZipReader::open(as_archive(changed));
+    return refused ? std::string{} : refused.error().message;
+  };
+  for (const std::size_t place : {4, 6, 8}) EXPECT_THAT(refusal_with(place, 1), HasSubstr("one of several parts"));
+  archive[end + 8] = 100;
+  EXPECT_THAT(refusal_with(10, 100), HasSubstr("its directory reaches beyond its end"));
+}
+
+/// An archive of "x", which holds "abc", with all sizes and places in zip64's records. `extra` goes before them in the
+/// directory's entry.
+std::string zip64_archive(const std::string& extra = {}) {
+  const std::string ones(4, '\xff');
+  const std::string sizes = little_endian(3, 8) + little_endian(3, 8);
+  const std::string crc32 = little_endian(crc32_of_text("abc"), 4);
+  const std::string common = little_endian(45, 2) + little_endian(0, 2) + little_endian(0, 2) + little_endian(0, 4) +
+                             crc32 + ones + ones + little_endian(1, 2);
+  const std::string local =
+      "PK\x03\x04" + common + little_endian(20, 2) + "x" + little_endian(1, 2) + little_endian(16, 2) + sizes + "abc";
+  const std::string numbers = extra + little_endian(1, 2) + little_endian(24, 2) + sizes + little_endian(0, 8);
+  const std::string directory = "PK\x01\x02" + little_endian(45, 2) + common + little_endian(numbers.size(), 2) +
+                                std::string(2 + 2 + 2 + 4, '\0') + ones + "x" + numbers;
+  const std::string record = "PK\x06\x06" + little_endian(44, 8) + little_endian(45, 2) + little_endian(45, 2) +
+                             std::string(8, '\0') + little_endian(1, 8) + little_endian(1, 8) +
+                             little_endian(directory.size(), 8) + little_endian(local.size(), 8);
+  const std::string locator =
+      "PK\x06\x07" + std::string(4, '\0') + little_endian(local.size() + directory.size(), 8) + little_endian(1, 4);
+  return local + directory + record + locator + "PK\x05\x06" + std::string(4, '\0') + std::string(4, '\xff') + ones +
+         ones + std::string(2, '\0');
+}
+
+TEST(ZipReader, ReadsTheLargeNumbersOfZip64) {
+  EXPECT_EQ(only_entry(zip64_archive()), "abc");
+  EXPECT_EQ(only_entry(zip64_archive(little_endian(9, 2) + little_endian(5, 2) + "other")), "abc")
+      << "a field of another kind before them";
+}
+
+TEST(ZipReader, RefusesAZip64ArchiveWhoseRecordsAreMissing) {
+  const std::string whole = zip64_archive();
+  const std::pair<const char*, const char*> rows[] = {{"PK\x06\x06", "its zip64 record is missing"},
+                                                      {"PK\x06\x07", "its zip64 record is missing"}};
+  for (const auto& [mark, says] : rows) {
+    std::string changed = whole;
+    changed[changed.find(mark)] = 'Q';
+    EXPECT_THAT(only_entry(changed), HasSubstr(says));
+  }
+  std::string beyond = whole;
+  beyond[beyond.find("PK\x06\x07") + 15] = '\x7f';
+  EXPECT_THAT(only_entry(beyond), HasSubstr("its zip64 record is missing"));
+  // The numbers of the entry are cut off.
+  std::string without = whole;
+  const std::size_t extra = without.find("PK\x01\x02") + 47;
+  without[extra] = 2;
+  EXPECT_THAT(only_entry(without), HasSubstr("its directory is cut off"));
+}
+
 TEST(ZipReader, SaysWhyAFileIsNoArchive) {
   std::string old = "\x80\x02}.";
   const auto refused = ZipReader::open(as_archive(old));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,6 +76,29 @@ TEST(AgreedError, DeniesAccessForGoodOnlyIfAllRanksMetThat) {
       errors.push_back({.rank = static_cast<std::int64_t>(rank), .error = {row.errors[rank], "why", std::nullopt}});
     EXPECT_EQ(agreed_error(errors, row.world_size), (Error{row.kind, row.message, std::nullopt})) << row.name;
   }
+}
+
+TEST(GatherAll, TakesAMessageThatIsNoOutcomeForAnError) {
+  using Values = Result<std::vector<nlohmann::json>>;
+  const auto said = from_every_rank<Values>(2, [](Communicator& c) -> Values {
+    if (c.rank() == 0) return gather_all(c, nlohmann::json(1));
+    EXPECT_TRUE(c.all_gather("[1]"));
+    return {};
+  });
+  ASSERT_FALSE(said[0]);
+  EXPECT_EQ(
+      said[0].error(),
+      (Error{ErrorKind::internal, "rank 1: a rank sent a message that is neither a value nor an error", std::nullopt}));
+}
+
+TEST(GatherAll, GivesEveryRankTheTimeToWait) {
+  using Values = Result<std::vector<nlohmann::json>>;
+  const auto said = from_every_rank<Values>(2, [](Communicator& c) {
+    if (c.rank() == 0) return gather_all(c, nlohmann::json(1));
+    return gather_all(c, fail(ErrorKind::throttled, "busy", std::chrono::seconds{7}));
+  });
+  for (const Values& values : said)
+    EXPECT_EQ(values.error(), (Error{ErrorKind::throttled, "rank 1: busy", std::chrono::seconds{7}}));
 }
 
 TEST(Agree, IsBrokenByARankThatLeaves) {

@@ -44,10 +44,13 @@ struct ALocalFolder : testing::Test {
 
 TEST_F(ALocalFolder, IsNamedAfterTheUid) {
   EXPECT_EQ(local_folder("/local", this_life), "/local/uid-2");
+  const std::string longest = "Az_9-" + std::string(123, 'u');
+  EXPECT_EQ(local_folder("/local", life(longest)), "/local/" + longest);
 }
 
 TEST_F(ALocalFolder, NeedsAUidThatNamesNoOtherPlace) {
-  for (const std::string uid : {"", "..", "a/b", ".hidden"}) {
+  for (const std::string& uid : {std::string{}, std::string{".."}, std::string{"a/b"}, std::string{".hidden"},
+                                 std::string{"a b"}, std::string(129, 'u')}) {
     const auto named = local_folder("/local", life(uid));
     ASSERT_FALSE(named) << uid;
     EXPECT_THAT(named.error().message, testing::HasSubstr("TRAINYARD_JOB_UID"));
@@ -62,6 +65,23 @@ TEST_F(ALocalFolder, OfAnEarlierLifeIsRemovedOnceNothingHasChangedInItForADay) {
   remove_old_local_folders(path(), this_life, after(24h));
   EXPECT_FALSE(is_there("uid-1"));
   EXPECT_TRUE(is_there("uid-2/step-5/g-1/manifest.json"));
+}
+
+TEST_F(ALocalFolder, OfAnEarlierLifeStaysWhileAnythingDeepInItChanges) {
+  make(life("uid-1"));
+  const auto two_days_ago = fs::file_time_type::clock::now() - 48h;
+  const auto make_old = [&] {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator{path() + "/uid-1"})
+      fs::last_write_time(entry, two_days_ago);
+    fs::last_write_time(path() + "/uid-1", two_days_ago);
+  };
+  make_old();
+  fs::last_write_time(path() + "/uid-1/step-5/g-1/rank-0.safetensors", fs::file_time_type::clock::now());
+  remove_old_local_folders(path(), this_life, SystemClock{}.now());
+  EXPECT_TRUE(is_there("uid-1/step-5/g-1/manifest.json"));
+  make_old();
+  remove_old_local_folders(path(), this_life, SystemClock{}.now());
+  EXPECT_FALSE(is_there("uid-1"));
 }
 
 TEST_F(ALocalFolder, OfAnythingElseStays) {

@@ -86,5 +86,18 @@ TEST(Encode, GivesImagesAsPngOfTheirGrid) {
   EXPECT_EQ(decode_png(snapshot.images[0].png), lay_out(colors.planes));
 }
 
+TEST(Encode, LeavesOutAnImageThatIsNoPngAndSaysWhich) {
+  UnencodedSnapshot unencoded = an_unencoded(5);
+  UnencodedImage flat{
+      .name = "flat", .step = 5, .planes = {.images = 1, .channels = 1, .height = 0, .width = 3, .bytes = {}}};
+  unencoded.images = {an_image("a"), flat, an_image("b")};
+  const EncodedSnapshot encoded = encode(unencoded);
+  ASSERT_EQ(encoded.image_errors.size(), 1U);
+  EXPECT_TRUE(encoded.image_errors[0].starts_with("flat: an image of 3 x 0 pixels cannot be written"))
+      << encoded.image_errors[0];
+  ASSERT_EQ(encoded.snapshot.images.size(), 2U);
+  EXPECT_EQ(encoded.snapshot.images[1].name, "b");
+}
+
 }  // namespace
 }  // namespace trainyard::snapshot
