@@ -69,6 +69,7 @@ tl::unexpected<Error> failed(std::string_view what, std::string_view path) {
 
 std::string parent_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 

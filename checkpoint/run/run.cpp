@@ -7,7 +7,7 @@
 #include <set>
 
 #include "checkpoint/format/data_file.hpp"
-#include "checkpoint/format/shards.hpp"
+#include "checkpoint/format/shard_checks.hpp"
 #include "checkpoint/run/agreement.hpp"
 #include "checkpoint/run/copy_entries.hpp"
 #include "checkpoint/run/fence.hpp"

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "checkpoint/format/shards.hpp"
+#include "checkpoint/format/shard_checks.hpp"
 #include "checkpoint/run/copy_entries.hpp"
 #include "common/parallel.hpp"
 #include "common/try.hpp"

@@ -57,6 +57,19 @@ TEST(Publish, GivesAFileANameThatIsFreeAndNoOther) {
   EXPECT_EQ(publish(folder.file("none").string(), folder.file("other").string()).error().kind, ErrorKind::not_found);
 }
 
+TEST(MakeDirectories, TakeARelativeNameFromTheWorkingFolder) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  const fakes::TemporaryFolder folder;
+  const std::filesystem::path gone = std::filesystem::path{folder.path()} / "gone";
+  std::filesystem::create_directory(gone);
+  std::filesystem::current_path(gone);
+  EXPECT_EQ(make_directories("a/b"), (std::vector<std::string>{".", "a"}));
+  std::filesystem::remove_all(gone);
+  EXPECT_EQ(make_directories("c").error().kind, ErrorKind::not_found) << "the working folder was removed";
+  EXPECT_EQ(make_directories("").error().kind, ErrorKind::not_found);
+  std::filesystem::current_path(before);
+}
+
 TEST(MakeDirectories, NamesTheFoldersWhoseListOfNamesHasChanged) {
   const fakes::TemporaryFolder folder;
   const std::string root = folder.path();

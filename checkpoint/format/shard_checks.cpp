@@ -1,4 +1,4 @@
-#include "checkpoint/format/shards.hpp"
+#include "checkpoint/format/shard_checks.hpp"
 
 #include <fmt/format.h>
 
