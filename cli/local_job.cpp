@@ -159,6 +159,21 @@ Result<LocalJob> with_devices(json job, std::int64_t device_count, bool has_gpus
   return changed;
 }
 
+LocalJob with_restarts_max(LocalJob job, std::int64_t restarts_max) {
+  json& restart = job.object.at("spec")["restart"];
+  json& application = restart["application"]["max"];
+  json& infrastructure = restart["infrastructure"]["max"];
+  if (application != restarts_max || infrastructure != restarts_max) {
+    job.notes.push_back(
+        fmt::format("--max-restarts: {} of each cause, in place of spec.restart.application.max {} and "
+                    "spec.restart.infrastructure.max {}.",
+                    restarts_max, application.dump(), infrastructure.dump()));
+  }
+  application = restarts_max;
+  infrastructure = restarts_max;
+  return job;
+}
+
 Result<void> check_can_run(const json& job, const local::ProcessKubeletOptions& options) {
   json object = job;
   object["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -42,6 +43,12 @@ struct LocalJob {
 /// note where that is not what it asks for. Where has_replicas_in_ranks() it has one pod, whose rank has so many GPUs,
 /// or replicas on the CPU. ErrorKind::invalid when the job cannot have so many.
 [[nodiscard]] Result<LocalJob> with_devices(nlohmann::json job, std::int64_t device_count, bool has_gpus);
+
+/// The CRD's bound of spec.restart.application.max and spec.restart.infrastructure.max.
+inline constexpr std::int64_t restarts_max_limit = 1'000'000;
+/// `job` (defaults filled in) with `restarts_max` (0 to restarts_max_limit) restarts of each cause, and with a note
+/// where that is not what it asks for.
+[[nodiscard]] LocalJob with_restarts_max(LocalJob job, std::int64_t restarts_max);
 
 /// Succeeds if a kubelet with `options` can start the pods of `job`. An error names what is missing, and the flag that
 /// adds it.

@@ -15,6 +15,7 @@
 #include "cli/errors.hpp"
 #include "cli/file_commands.hpp"
 #include "cli/init_model.hpp"
+#include "cli/local_job.hpp"
 #include "cli/local_run.hpp"
 #include "cli/logs.hpp"
 #include "cli/run.hpp"
@@ -114,12 +115,10 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
       ->needs(nproc)
       ->type_name("DIR")
       ->group(of_a_command);
-  run->add_option("--max-restarts", arguments.command.restarts_max,
-                  "Restart all ranks at most N times after failures [0]")
-      ->needs(nproc)
-      ->check(CLI::Range(0, 1000))
-      ->type_name("N")
-      ->group(of_a_command);
+  run->add_option("--max-restarts", arguments.run.restarts_max,
+                  "Restart all ranks at most N times after failures [the job's spec.restart; of COMMAND 0]")
+      ->check(CLI::Range(std::int64_t{0}, restarts_max_limit))
+      ->type_name("N");
   run->add_option("-H,--host", arguments.run.hosts.list,
                   "Run the ranks on these machines by ssh, such as host1:4,host2:4; localhost needs no ssh")
       ->type_name("HOST:SLOTS,...")
@@ -332,6 +331,7 @@ int run(const CLI::App& app, Arguments& arguments) {
   }
   if (has_hosts && app.count("--nproc") > 0) arguments.run.rank_count = arguments.command.processes;
   arguments.command.hosts = arguments.run.hosts;
+  arguments.command.restarts_max = arguments.run.restarts_max.value_or(0);
   const bool is_program = file.ends_with(".py") || file.ends_with(".sh");
   if (arguments.command.command.empty()) {
     if (file.empty()) return usage_error("run needs a FILE, or a command after --");

@@ -59,8 +59,9 @@ bool is_found(const std::string& program) {
 struct Machine {
   local::ProcessKubeletOptions kubelet;
   ClaimFolders claims;
-  std::vector<Host> hosts;                 ///< Empty: all ranks run on this machine.
-  std::optional<std::int64_t> rank_count;  ///< RunOptions::rank_count.
+  std::vector<Host> hosts;                   ///< Empty: all ranks run on this machine.
+  std::optional<std::int64_t> rank_count;    ///< RunOptions::rank_count.
+  std::optional<std::int64_t> restarts_max;  ///< RunOptions::restarts_max.
   /// How many devices RunOptions::devices chooses for each job. Empty: as many as the job asks for.
   std::optional<std::int64_t> device_count;
 };
@@ -104,6 +105,7 @@ Result<Machine> describe_machine(const RunOptions& options) {
   machine.kubelet.worker_program = find_worker(options.worker);
   machine.kubelet.gpus = local::find_gpus(environment_of("CUDA_VISIBLE_DEVICES"));
   machine.rank_count = options.rank_count;
+  machine.restarts_max = options.restarts_max;
   return machine;
 }
 
@@ -154,6 +156,7 @@ Result<Preparation> prepare(const Document& document, const Machine& machine, co
     asked = TRY(with_devices(document.object, *machine.device_count, !machine.kubelet.gpus->empty()));
   auto job = TRY(adapt_to_machine(asked.object, machine.claims, *machine.kubelet.gpus, checkpoints.string()));
   job.notes.insert(job.notes.begin(), asked.notes.begin(), asked.notes.end());
+  if (machine.restarts_max) job = with_restarts_max(std::move(job), *machine.restarts_max);
   if (!std::ranges::none_of(seats, &local::RankSeat::is_remote)) add_note_on_files(job);
   TRY(check_can_run(job.object, machine.kubelet));
   auto new_folders = TRY(missing_folders(document.object, job.object, machine.claims));

@@ -69,5 +69,33 @@ TEST(Console, WritesOutputAsItIs) {
   EXPECT_EQ(memory.text(), "a\nb\nnews\nstep 1\n");
 }
 
+TEST(Console, BeginsALineOfItsOwnBehindOutputWithoutALineEnd) {
+  Memory memory;
+  Console console{memory.stream(), 20};
+  console.write("50%");
+  console.show("step 1", start);
+  console.show("step 2", start);
+  console.write("60%");
+  console.print("news");
+  console.clear();
+  console.show("", start);
+  EXPECT_EQ(memory.text(), "50%\n\r\033[Kstep 1\r\033[Kstep 2\r\033[K60%\nnews\n");
+}
+
+TEST(Console, WritesAnEqualStatusAgainOnceItWasCleared) {
+  Memory memory;
+  Console console{memory.stream(), 20};
+  console.show("step 1", start);
+  console.print("news");
+  console.show("step 1", start);
+  EXPECT_EQ(memory.text(), "\r\033[Kstep 1\r\033[Knews\n\r\033[Kstep 1");
+}
+
+TEST(TerminalWidth, IsNoneForAStreamThatIsNoTerminal) {
+  std::FILE* const file = std::tmpfile();
+  EXPECT_EQ(terminal_width(file), 0);
+  std::fclose(file);
+}
+
 }  // namespace
 }  // namespace trainyard::cli

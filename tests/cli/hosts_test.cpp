@@ -47,6 +47,12 @@ TEST(ParseHosts, SaysWhatAnEntryMustBe) {
       {"a:1025", form("a:1025", "a:1025")},
       {"a:x,b", form("a:x,b", "a:x")},
       {"a:1:2", form("a:1:2", "a:1:2")},
+      {"a:+1", form("a:+1", "a:+1")},
+      {"a:-1", form("a:-1", "a:-1")},
+      {"a: 1", form("a: 1", "a: 1")},
+      {"a, b", form("a, b", " b")},
+      {",a", form(",a", "")},
+      {"a/b", form("a/b", "a/b")},
       {"a:", form("a:", "a:")},
       {":4", form(":4", ":4")},
       {"-oProxyCommand=x", form("-oProxyCommand=x", "-oProxyCommand=x")},
@@ -76,6 +82,12 @@ TEST(ParseHostFile, SaysWhichLineIsWrong) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"host1\nhost2 4\n", form(2, "host2 4")},
       {"host1 slots=", form(1, "host1 slots=")},
+      {"\n# x\nhost1 slots=0", form(3, "host1 slots=0")},
+      {"host1 slots=1025", form(1, "host1 slots=1025")},
+      {"host1 slots = 2", form(1, "host1 slots = 2")},
+      {"host1 SLOTS=2", form(1, "host1 SLOTS=2")},
+      {"host1:2", form(1, "host1:2")},
+      {"", "--hostfile f names no host"},
       {"host1 slots=2 max_slots=4", form(1, "host1 slots=2 max_slots=4")},
       {"-v", form(1, "-v")},
       {"a\nb\na slots=2", "--hostfile f names a twice: give all its slots in one place"},
@@ -123,6 +135,19 @@ TEST(SeatRanks, FillsTheFirstHostFirstAndLeavesOutHostsThatAreNotNeeded) {
                                                seat("localhost", "1", "2", "0", "2"), seat("b", "0", "1", "1", "2")}));
   EXPECT_EQ(seat_ranks(hosts, 5)->size(), 5U);
   EXPECT_EQ(seat_ranks({{"ann@b", 1}}, 1)->front().address, "b");
+}
+
+TEST(SeatRanks, TakesOnlyThePlainNamesOfThisMachineForThisMachine) {
+  for (const auto& [name, is_here] : {std::pair{"localhost", true},
+                                      {"127.0.0.1", true},
+                                      {"127.0.0.2", false},
+                                      {"ann@localhost", false},
+                                      {"localhost.lab", false}}) {
+    const auto seats = seat_ranks({{name, 1}}, 1);
+    ASSERT_TRUE(seats) << name;
+    EXPECT_EQ(seats->front().is_remote, !is_here) << name;
+    EXPECT_EQ(seats->front().host, name);
+  }
 }
 
 TEST(SeatRanks, SaysThatTheSlotsDoNotSuffice) {

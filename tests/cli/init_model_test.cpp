@@ -84,6 +84,21 @@ TEST_F(InitModel, RefusesNamesThatTheProgramWouldNotHave) {
   }
 }
 
+TEST_F(InitModel, TakesANameOfFortyCharactersAndAFolderThatIsEmpty) {
+  const std::string longest(40, 'a');
+  std::filesystem::create_directory(folder_.path() + "/net");
+  EXPECT_EQ(run(longest, folder_.path() + "/net"), 0) << errors_.str();
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() + "/net/" + longest + ".cpp"));
+  EXPECT_EQ(run(longest + "a", folder_.path() + "/other"), 2);
+}
+
+TEST_F(InitModel, SaysWhereToPutTheInstallationWhereItKnowsNone) {
+  ASSERT_EQ(run("my_net", folder_.path() + "/net"), 0) << errors_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("(PREFIX is the folder where Trainyard is installed)"));
+  EXPECT_THAT(out_.str(), HasSubstr("-DCMAKE_PREFIX_PATH=PREFIX && "));
+  EXPECT_THAT(out_.str(), HasSubstr("\n  trainyard run my_net.yaml --worker build/my_net\n"));
+}
+
 TEST_F(InitModel, LeavesAFolderThatHasFilesAsItIs) {
   std::ofstream{folder_.path() + "/mine"} << "kept";
   EXPECT_EQ(run("my_net", folder_.path()), 1);

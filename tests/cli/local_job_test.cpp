@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <optional>
+
 #include "api/validation/validate.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
@@ -34,10 +37,13 @@ TEST(AdaptToMachine, WithoutGpusTrainsOnTheCpuAndSaysSo) {
 TEST(AdaptToMachine, WithoutGpusContainersAskForNone) {
   const auto job =
       adapt_to_machine(a_job(R"({"template": {"spec": {"containers": [{"name": "worker", "image": "i", "command": ["x"],
-            "resources": {"limits": {"nvidia.com/gpu": 1, "memory": "1Gi"}}}]}}})"),
+            "resources": {"limits": {"nvidia.com/gpu": 1, "memory": "1Gi"}, "requests": {"nvidia.com/gpu": 1, "cpu": 2}}},
+            {"name": "side", "image": "i", "command": ["x"], "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}})"),
                        {}, {}, "/run/checkpoints");
   ASSERT_TRUE(job);
-  EXPECT_EQ(job->object["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"], (json{{"memory", "1Gi"}}));
+  const json& containers = job->object["spec"]["template"]["spec"]["containers"];
+  EXPECT_EQ(containers[0]["resources"], json::parse(R"({"limits": {"memory": "1Gi"}, "requests": {"cpu": 2}})"));
+  EXPECT_EQ(containers[1]["resources"], json::parse(R"({"limits": {}})"));
 }
 
 TEST(AdaptToMachine, KeepsGpusThatAreThereAndRefusesMore) {
@@ -123,6 +129,36 @@ TEST(WithDevices, RefusesANumberOfRanksThatTheStrategyCannotHave) {
   EXPECT_THAT(refused.error().message, testing::HasSubstr("with 3 ranks: spec.training.strategy.op: is adasum"));
 }
 
+TEST(WithRestartsMax, ReplacesBothBudgetsAndNothingElse) {
+  const json job =
+      a_job(R"({"restart": {"application": {"max": 2}, "backoff": {"initial": "1s"}, "noProgressAttempts": 7},
+                             "training": {"model": {"name": "m"}, "data": {"format": "synthetic"}}})");
+  const LocalJob changed = with_restarts_max({.object = job, .notes = {"before"}}, 0);
+  EXPECT_EQ(changed.object["spec"]["restart"], json::parse(R"({"application": {"max": 0}, "infrastructure": {"max": 0},
+                            "backoff": {"initial": "1s", "max": "5m"}, "noProgressAttempts": 7})"));
+  EXPECT_EQ(changed.object["spec"]["training"], job["spec"]["training"]);
+  EXPECT_THAT(changed.notes,
+              testing::ElementsAre("before",
+                                   "--max-restarts: 0 of each cause, in place of spec.restart.application.max 2 and "
+                                   "spec.restart.infrastructure.max 10."));
+  EXPECT_THAT(with_restarts_max({.object = changed.object, .notes = {}}, 0).notes, testing::IsEmpty())
+      << "that is what the job asks for";
+  for (const std::int64_t max : {std::int64_t{2}, std::int64_t{10}}) {
+    const LocalJob one_differs = with_restarts_max({.object = job, .notes = {}}, max);
+    EXPECT_THAT(one_differs.notes, testing::SizeIs(1)) << max;
+    EXPECT_EQ(one_differs.object.at("/spec/restart/application/max"_json_pointer), max);
+    EXPECT_EQ(one_differs.object.at("/spec/restart/infrastructure/max"_json_pointer), max);
+  }
+}
+
+TEST(WithRestartsMax, HasTheBoundsOfTheApi) {
+  const LocalJob job{.object = a_job(training), .notes = {}};
+  for (const std::int64_t max : {std::int64_t{0}, restarts_max_limit})
+    EXPECT_THAT(api::validate_training_job(with_restarts_max(job, max).object), testing::IsEmpty()) << max;
+  for (const std::int64_t max : {std::int64_t{-1}, restarts_max_limit + 1})
+    EXPECT_THAT(api::validate_training_job(with_restarts_max(job, max).object), testing::SizeIs(2)) << max;
+}
+
 TEST(AdaptToMachine, RunsASuspendedJobAndSaysSo) {
   json job = a_job(training);
   job["spec"]["suspend"] = true;
@@ -197,6 +233,49 @@ TEST(AddSecret, ReadsKeyValueLines) {
   EXPECT_EQ(secrets.at("s3"), (local::Variables{{"A", "1"}, {"B", "x=y"}}));
 }
 
+TEST(AddSecret, TakesTheLastOfTwoLinesAndFilesWithOneKey) {
+  const fakes::TemporaryFolder folder;
+  const auto first = folder.write("first", "A=1\nA=2\nB=\nC=3").string();
+  const auto second = folder.write("second", "C=4\n# C=5\n").string();
+  std::map<std::string, local::Variables> secrets;
+  ASSERT_TRUE(add_secret("s3=" + first, secrets));
+  ASSERT_TRUE(add_secret("s3=" + second, secrets));
+  EXPECT_EQ(secrets, (std::map<std::string, local::Variables>{{"s3", {{"A", "2"}, {"B", ""}, {"C", "4"}}}}));
+}
+
+TEST(InheritedEnvironment, LeavesOutWhatAnOuterLauncherSays) {
+  const std::vector<std::pair<std::string, bool>> cases{{"TRAINYARD_HANG_SECONDS", true},
+                                                        {"TRAINYARD_RANK_PROGRAM", true},
+                                                        {"TRAINYARD_SPEC", false},
+                                                        {"TRAINYARD_REQUEST_TOKEN", false},
+                                                        {"TORCHELASTIC_RUN_ID", false},
+                                                        {"PET_NNODES", false},
+                                                        {"RANK", false},
+                                                        {"LOCAL_RANK", false},
+                                                        {"WORLD_SIZE", false},
+                                                        {"LOCAL_WORLD_SIZE", false},
+                                                        {"GROUP_RANK", false},
+                                                        {"GROUP_WORLD_SIZE", false},
+                                                        {"NODE_RANK", false},
+                                                        {"ROLE_NAME", false},
+                                                        {"ROLE_RANK", false},
+                                                        {"ROLE_WORLD_SIZE", false},
+                                                        {"TORCH_TEST_OF_TRAINYARD", true},
+                                                        {"MY_RANK", true},
+                                                        {"PETS", true}};
+  for (const auto& [name, stays] : cases) {
+    const char* const before = std::getenv(name.c_str());
+    const std::optional<std::string> kept = before == nullptr ? std::nullopt : std::optional<std::string>{before};
+    ::setenv(name.c_str(), "a=b", 1);
+    const auto inherited = inherited_environment();
+    kept ? ::setenv(name.c_str(), kept->c_str(), 1) : ::unsetenv(name.c_str());
+    EXPECT_EQ(inherited.contains(name), stays) << name;
+    if (stays) {
+      EXPECT_EQ(inherited.at(name), "a=b");
+    }
+  }
+}
+
 TEST(AddSecret, RefusesOtherFormsWithoutShowingAValue) {
   const fakes::TemporaryFolder folder;
   const auto bad = folder.write("bad", "A=1\nhunter2\n").string();
@@ -205,6 +284,11 @@ TEST(AddSecret, RefusesOtherFormsWithoutShowingAValue) {
             "--secret s3: must be NAME=FILE, such as s3-credentials=credentials.env");
   EXPECT_EQ(add_secret("s3=" + bad, secrets).error().message,
             "--secret s3=" + bad + ": line 2 of " + bad + " is not KEY=VALUE");
+  for (const std::string& flag : {"=" + bad, std::string{"s3="}, std::string{"="}})
+    EXPECT_THAT(add_secret(flag, secrets).error().message, HasSubstr(": must be NAME=FILE")) << flag;
+  const auto keyless = folder.write("keyless", "\n=hunter2\n").string();
+  EXPECT_EQ(add_secret("s3=" + keyless, secrets).error().message,
+            "--secret s3=" + keyless + ": line 2 of " + keyless + " is not KEY=VALUE");
   EXPECT_EQ(add_secret("s3=/no/such", secrets).error().kind, ErrorKind::io);
 }
 

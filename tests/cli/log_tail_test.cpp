@@ -65,6 +65,7 @@ TEST(WithPrefix, PrefixesEachLine) {
   EXPECT_EQ(with_prefix("", "p: "), "");
   EXPECT_EQ(with_prefix("a\n", "p: "), "p: a\n");
   EXPECT_EQ(with_prefix("a\n\nb\n", "p: "), "p: a\np: \np: b\n");
+  EXPECT_EQ(with_prefix("a\nb", "p: "), "p: a\np: b");
 }
 
 TEST_F(LogTailTest, TheFollowerShowsEachAttemptToItsLastWord) {

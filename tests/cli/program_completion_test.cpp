@@ -56,6 +56,7 @@ TEST_F(ProgramCompletionTest, BashOffersCommandsOptionsChoicesAndRuns) {
   EXPECT_THAT(bash("checkpoints ls -o ''"), UnorderedElementsAre("table", "json", "yaml"));
   EXPECT_THAT(bash("snapshots history --output = ''"), UnorderedElementsAre("csv", "json", "yaml"));
   EXPECT_THAT(bash("ps --output='j'"), UnorderedElementsAre("--output=json")) << "where bash does not cut at =";
+  EXPECT_THAT(bash("run job.yaml --max"), UnorderedElementsAre("--max-restarts"));
   EXPECT_THAT(bash("completion z"), UnorderedElementsAre("zsh"));
   EXPECT_THAT(bash("logs ''"), UnorderedElementsAre("smoke"));
 }

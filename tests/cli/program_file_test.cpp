@@ -62,6 +62,43 @@ spec:
   EXPECT_THAT(text_of(runs + "/logs/latest/attempt-1/rank-2.log"), "rank 2 of 3\n");
 }
 
+TEST_F(ProgramTest, RunRestartsTheRanksOfAFileAsOftenAsItIsTold) {
+  const Outcome never = run({"run", shell_job("exit 7"), "--dir", "never", "--max-restarts", "0"});
+  EXPECT_EQ(never.exit_code, 1);
+  EXPECT_THAT(never.out, HasSubstr("--max-restarts: 0 of each cause, in place of spec.restart.application.max 1 and "
+                                   "spec.restart.infrastructure.max 10.\n"));
+  EXPECT_THAT(never.out, HasSubstr("Failed (ApplicationBudget): exit code 7"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("never/logs/latest/attempt-2")));
+  const Outcome lost = run({"run", shell_job("exit 94"), "--dir", "lost", "--max-restarts", "0"});
+  EXPECT_THAT(lost.out, HasSubstr("Failed (InfrastructureBudget): exit code 94"));
+  const std::string twice = shell_job("echo of $TORCHELASTIC_MAX_RESTARTS; [ $TRAINYARD_ATTEMPT = 3 ]");
+  const Outcome again = run({"run", "--max-restarts=2", twice, "--dir", "twice"});
+  EXPECT_EQ(again.exit_code, 0) << again.out << again.err;
+  EXPECT_THAT(again.out, HasSubstr(" after 2 restarts\n"));
+  EXPECT_THAT(text_of(folder_.file("twice/logs/latest/attempt-3/rank-0.log")), "of 2\n");
+}
+
+TEST_F(ProgramTest, RunRestartsTheRanksOfACommandWithoutItsNumberOfRanksToo) {
+  const Outcome outcome = run({"run", "--max-restarts", "1", "--", "sh", "-c", "[ $TRAINYARD_ATTEMPT = 2 ]"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
+TEST_F(ProgramTest, RunSaysHowManyRestartsThereMayBe) {
+  for (const std::string max : {"-1", "1000001", "two", "1.5", "99999999999999999999"}) {
+    for (const std::vector<std::string>& behind : {std::vector<std::string>{"a.yaml"}, {"--", "true"}}) {
+      std::vector<std::string> arguments{"run", "--max-restarts", max};
+      arguments.insert(arguments.end(), behind.begin(), behind.end());
+      const Outcome outcome = run(arguments);
+      EXPECT_EQ(outcome.exit_code, 2) << max;
+      EXPECT_EQ(outcome.err,
+                "error: --max-restarts: Value " + max + " not in range 0 to 1000000\nTry: trainyard run --help\n");
+    }
+  }
+  EXPECT_EQ(run({"run", "--max-restarts", "1000000", "--", "true"}).exit_code, 0);
+  EXPECT_THAT(run({"run", "--max-restarts", "2", "train.py"}).err,
+              HasSubstr("put the command of the ranks after --: trainyard run --nproc 1 -- python3 train.py\n"));
+}
+
 TEST_F(ProgramTest, RunRefusesDevicesThatAreNotThere) {
   const std::string file = paths::source("examples/smoke.yaml");
   for (const auto& [devices, fault] :

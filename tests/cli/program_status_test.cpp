@@ -108,6 +108,17 @@ TEST_F(ProgramStatusTest, AStatusThatCannotBeWrittenIsReportedOnceAndTheRunConti
   EXPECT_THAT(unread.err, HasSubstr("status.json"));
 }
 
+TEST_F(ProgramStatusTest, PsListsTheNewestRunLast) {
+  for (const auto& [name, time] :
+       {std::pair{"c", "20260101T000002.000"}, {"b", "20260101T000003.000"}, {"a", "20260101T000001.000"}}) {
+    const auto logs = folder_.file(std::string{"trainyard-runs/"} + name + "/logs");
+    std::filesystem::create_directories(logs / time);
+    std::filesystem::create_directory_symlink(time, logs / "latest");
+  }
+  EXPECT_THAT(run({"ps"}).out, MatchesRegex("NAME .*\na +Ended .*\nc +Ended .*\nb +Ended .*\n"));
+  EXPECT_THAT(run({"ps", "--dir", "trainyard-runs/c"}).out, MatchesRegex("NAME .*\nc +Ended .*\n"));
+}
+
 TEST_F(ProgramStatusTest, OfAnUnknownJobSaysWhereItLooked) {
   const Outcome outcome = run({"status", "nobody"});
   EXPECT_EQ(outcome.exit_code, 1);

@@ -185,6 +185,51 @@ TEST(SummaryOf, SaysTheFailureOfACommandInTheWordsOfItsOptions) {
   EXPECT_EQ(summary_of(job, {.logs = "/logs", .is_command = true}).size(), 2U) << "a rank has two logs there";
 }
 
+TEST(ProgressLine, HasAnEndOnlyWhileTheJobRunsAndNoneInThePast) {
+  api::TrainingJob job;
+  job.status = status_in(Phase::running);
+  job.status.progress = {.step = 7, .estimated_end = now - 5s};
+  EXPECT_EQ(progress_line(job, now), "step 7  ETA 0s");
+  job.status.phase = Phase::restarting;
+  EXPECT_EQ(progress_line(job, now), "step 7");
+}
+
+TEST(SummaryOf, SaysHowFarAStoppedJobIsAndWhereItsCheckpointsWillBe) {
+  using Lines = std::vector<std::string>;
+  api::TrainingJob job;
+  job.status = status_in(Phase::suspended);
+  EXPECT_EQ(summary_of(job, {.logs = "/logs"}), (Lines{"Stopped", "  logs           /logs"}));
+  job.spec.checkpoint.emplace().uri = "file:///c";
+  job.status.progress = {.step = 7};
+  EXPECT_EQ(summary_of(job, {.logs = "/logs"}),
+            (Lines{"Stopped at step 7", "  checkpoints    /c", "  logs           /logs"}));
+  job.status.checkpoint = {.step = 9, .uri = "file:///c/step-9/g-1"};
+  EXPECT_EQ(summary_of(job, {.logs = "/logs"}).front(), "Stopped at step 9") << "it was saved after the last report";
+  job.status.checkpoint.reset();
+  job.status.phase = Phase::failed;
+  EXPECT_EQ(summary_of(job, {.logs = "/logs"}), (Lines{"Failed", "  logs           /logs"}));
+}
+
+TEST(SummaryOf, NamesTheHostOfTheCulprit) {
+  api::TrainingJob job;
+  job.status = status_in(Phase::failed);
+  job.status.attempts = {{.number = 1, .end = now, .cause = api::Cause::application, .rank = 1}};
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(summary_of(job, {.logs = "/logs", .hosts = {"a", "b"}}),
+            (Lines{"Failed", "  culprit        rank 1 on b", "  its log        /logs/attempt-1/rank-1.log",
+                   "  logs           /logs"}));
+  job.status.phase = Phase::succeeded;
+  job.status.restart_count = 2;
+  EXPECT_EQ(summary_of(job, {.logs = "/logs", .took = 1s}).front(), "Succeeded in 1s after 2 restarts");
+}
+
+TEST(OneLine, LeavesOutTheMiddleOfALongText) {
+  EXPECT_EQ(one_line(std::string(600, 'x')), std::string(600, 'x'));
+  EXPECT_EQ(one_line(std::string(400, 'a') + std::string(201, 'b')),
+            std::string(300, 'a') + " ... " + std::string(99, 'a') + std::string(201, 'b'));
+  EXPECT_EQ(one_line("\n\na\n\n b\x7f\n"), "a |  b");
+}
+
 TEST(SummaryOf, ShowsNoControlCharacters) {
   api::TrainingJob job;
   job.status = status_in(Phase::failed);
@@ -194,13 +239,15 @@ TEST(SummaryOf, ShowsNoControlCharacters) {
 
 TEST(FormatSpan, UsesTheTwoLargestUnits) {
   const std::vector<std::pair<std::chrono::milliseconds, std::string>> cases{
-      {0ms, "0s"}, {41'400ms, "41s"}, {185s, "3m05s"}, {2h + 5min + 9s, "2h05m"}};
+      {0ms, "0s"},    {41'400ms, "41s"},     {59'400ms, "59s"}, {59'500ms, "1m00s"},
+      {60s, "1m00s"}, {3599'500ms, "1h00m"}, {185s, "3m05s"},   {2h + 5min + 9s, "2h05m"}};
   for (const auto& [span, text] : cases) EXPECT_EQ(format_span(span), text);
 }
 
 TEST(FormatCount, GroupsThousands) {
   const std::vector<std::pair<double, std::string>> cases{
-      {0, "0"}, {999.6, "1,000"}, {12345, "12,345"}, {1234567, "1,234,567"}};
+      {0, "0"},         {-5, "0"},         {999, "999"},          {1000, "1,000"}, {100'000, "100,000"},
+      {999.6, "1,000"}, {12345, "12,345"}, {1234567, "1,234,567"}};
   for (const auto& [count, text] : cases) EXPECT_EQ(format_count(count), text);
 }
 

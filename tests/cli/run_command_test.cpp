@@ -16,6 +16,14 @@ TEST(CommandName, IsTheScriptsNameOrElseTheProgramsInAllowedCharacters) {
       {{"/usr/bin/python3.11", "-u", "-X", "faulthandler", "src/Train_GPT.py", "--lr", "1"}, "train-gpt"},
       {{"python3", "-m", "tools.lm", "train.py"}, "lm"},
       {{"python3", "-c", "print(1)"}, "python3"},
+      {{"python3", "-W", "ignore", "train.py"}, "train"},
+      {{"zsh", "a.sh"}, "a"},
+      {{"dash", "-x", "b.sh"}, "b"},
+      {{"bash", "-m", "go.sh"}, "go"},
+      {{"node", "c.js"}, "node"},
+      {{"a2345678901234567890"}, "a2345678901234567890"},
+      {{"a-234567890123456789-x"}, "a-234567890123456789"},
+      {{"a--b__c"}, "a-b-c"},
       {{"python3"}, "python3"},
       {{"python3", "-m"}, "python3"},
       {{"bash", "-e", "./go.sh"}, "go"},
@@ -39,11 +47,18 @@ TEST(StreamChoice, ReadsTorchrunsForms) {
   EXPECT_TRUE(by_rank.has_output(0));
   EXPECT_FALSE(by_rank.has_error(0));
   EXPECT_FALSE(by_rank.has_output(1));
+  EXPECT_FALSE(by_rank.has_error(1));
+  EXPECT_FALSE(by_rank.has_output(2));
+  EXPECT_TRUE(StreamChoice::parse("1000000:3").value().has_error(1'000'000));
+  EXPECT_FALSE(StreamChoice::parse("0").value().has_output(0));
+  EXPECT_TRUE(StreamChoice::parse("1").value().has_output(0));
+  EXPECT_FALSE(StreamChoice::parse("1").value().has_error(0));
   EXPECT_TRUE(by_rank.has_error(2));
 }
 
 TEST(StreamChoice, RefusesAnythingElseAndSaysWhatIsRight) {
-  for (const std::string text : {"", "4", "-1", "x", "0:", "0:4", ":1", "0:1,,1:1", "0:1;1:2"}) {
+  for (const std::string text : {"", "4", "-1", "x", "0:", "0:4", ":1", "0:1,,1:1", "0:1;1:2", ",", "1000001:1", "-1:1",
+                                 "0:1:1", " 1", "1 ", "+1"}) {
     const auto choice = StreamChoice::parse(text);
     ASSERT_FALSE(choice) << text;
     EXPECT_EQ(choice.error().kind, ErrorKind::invalid);

@@ -85,6 +85,49 @@ TEST_F(Actions, ShowPrintsWhatIsInTheNewest) {
   const auto json = nlohmann::json::parse(run(show_checkpoint).out);
   EXPECT_EQ(json["step"], 10);
   EXPECT_EQ(json["entries"].size(), 8U);
+  EXPECT_EQ(json["generation"], 1);
+  EXPECT_EQ(json["job"], "team/a");
+  EXPECT_EQ(json["jobUid"], "uid-a");
+  EXPECT_EQ(json["fingerprint"], "fashion");
+  EXPECT_TRUE(json["attempt"].is_number_integer());
+  EXPECT_EQ(json["values"]["metrics"]["accuracy"], 0.5);
+  const auto large =
+      std::ranges::find_if(json["entries"], [](const auto& entry) { return entry["name"] == "model.large"; });
+  ASSERT_NE(large, json["entries"].end());
+  EXPECT_EQ(*large, nlohmann::json::parse(R"({"name": "model.large", "dtype": "BF16", "shape": [1100, 512],
+                                            "placement": "replicated", "bytes": 1126400})"));
+}
+
+TEST_F(Actions, LsOfAFolderWithoutCheckpointsIsANoteAndOfAnUnknownOneAnError) {
+  fs::create_directories(file("empty"));
+  options.uri = folder.uri() + "/empty";
+  const Outcome none = run(list_checkpoints);
+  EXPECT_EQ(none.exit_code, 0);
+  EXPECT_EQ(none.out, "");
+  EXPECT_EQ(none.err, "note: there are no checkpoints under " + options.uri + "/\n");
+  options.format = OutputFormat::json;
+  EXPECT_EQ(run(list_checkpoints).out, "[]\n");
+  options.uri = folder.uri() + "/run/step-10/g-2";
+  const Outcome unknown = run(list_checkpoints);
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_EQ(unknown.err, "error: " + options.uri + ": there is no such checkpoint\n");
+}
+
+TEST_F(Actions, RmNamesInItsQuestionWhatItWouldRemove) {
+  options.step = 10;
+  std::string asked;
+  const Outcome kept = run([&](const auto& given, const Streams& streams) {
+    return remove_checkpoint(given, streams, [&](const std::string& question) {
+      asked = question;
+      return std::optional{false};
+    });
+  });
+  EXPECT_EQ(asked, "Remove " + folder.uri() + "/run/step-10/g-1 (1.1 MiB, complete)?");
+  EXPECT_EQ(kept.err, "nothing was removed\n");
+  options.step = 20;
+  options.is_forced = true;
+  EXPECT_EQ(remove(true).exit_code, 0);
+  EXPECT_FALSE(fs::exists(file("run/step-20/g-1/manifest.json")));
 }
 
 TEST_F(Actions, ShowAndVerifyTakeWhatIsCutOverTheRanks) {
