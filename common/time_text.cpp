@@ -108,6 +108,7 @@ std::chrono::minutes take_offset(std::string_view& text, bool& ok) {
   const int hours = take_digits(text, 2, ok);
   take(text, ':', ok);
   const int minutes = take_digits(text, 2, ok);
+  ok = ok && hours <= 23 && minutes <= 59;
   return std::chrono::minutes{(is_east ? 1 : -1) * (hours * 60 + minutes)};
 }
 

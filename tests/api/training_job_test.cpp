@@ -24,7 +24,7 @@ TEST(ParseTrainingJob, FillsInTheDefaultsOfTheHeader) {
 TEST(ParseTrainingJob, ReadsEveryFieldOfTheSpec) {
   const auto job = parse_training_job(a_job_with_spec(R"({
       "replicas": 4, "gpusPerPod": 8, "suspend": true, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0, "cleanPods": "All",
-      "template": {"spec": {"containers": [{"name": "worker", "tty": true, "env": null}], "affinity": null}},
+      "template": {"spec": {"containers": [{"name": "worker", "tty": true, "env": null, "args": ["a", null, ["b", null]]}], "affinity": null}},
       "training": {"model": {"name": "m"}}, "checkpoint": {"uri": "s3://models/a"},
       "restart": {"application": {"max": 1}, "infrastructure": {"max": 2}, "backoff": {"initial": "1s", "max": "10s"}, "noProgressAttempts": 5}})"));
   ASSERT_TRUE(job) << job.error().message;
@@ -35,7 +35,8 @@ TEST(ParseTrainingJob, ReadsEveryFieldOfTheSpec) {
   expected.active_deadline = std::chrono::seconds{60};
   expected.ttl_after_finished = std::chrono::seconds{0};
   expected.clean_pods = CleanPods::all;
-  expected.pod_template = json::parse(R"({"spec": {"containers": [{"name": "worker", "tty": true}]}})");
+  expected.pod_template =
+      json::parse(R"({"spec": {"containers": [{"name": "worker", "tty": true, "args": ["a", ["b"]]}]}})");
   expected.training.emplace().model.name = "m";
   expected.checkpoint.emplace().uri = "s3://models/a";
   expected.restart = {.application = {1},
@@ -59,19 +60,28 @@ TEST_P(ParseTrainingJobRefuses, AndNamesTheFieldByItsPath) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, ParseTrainingJobRefuses,
-    testing::Values(WrongJob{"[]", "spec: must be an object, got []"},
-                    WrongJob{R"({"replicas": 0})", "spec.replicas: must be at least 1, got 0"},
-                    WrongJob{R"({"gpusPerPod": -1})", "spec.gpusPerPod: must be at least 0, got -1"},
-                    WrongJob{R"({"template": []})", "spec.template: must be an object, got []"},
-                    WrongJob{R"({"suspend": "true"})", R"(spec.suspend: must be true or false, got "true")"},
-                    WrongJob{R"({"cleanPods": "Some"})",
-                             R"(spec.cleanPods: must be one of None, Running, All, got "Some")"},
-                    WrongJob{R"({"restart": {"backoff": {"initial": 5}}})",
-                             "spec.restart.backoff.initial: must be a string, got 5"},
-                    WrongJob{R"({"restart": {"application": {"max": -1}}})",
-                             "spec.restart.application.max: must be at least 0, got -1"},
-                    WrongJob{R"({"training": {}})", "spec.training.model: must be given"},
-                    WrongJob{R"({"checkpoint": {}})", "spec.checkpoint.uri: must be given"}));
+    testing::Values(
+        WrongJob{"[]", "spec: must be an object, got []"},
+        WrongJob{R"({"replicas": 0})", "spec.replicas: must be at least 1, got 0"},
+        WrongJob{R"({"gpusPerPod": -1})", "spec.gpusPerPod: must be at least 0, got -1"},
+        WrongJob{R"({"template": []})", "spec.template: must be an object, got []"},
+        WrongJob{R"({"suspend": "true"})", R"(spec.suspend: must be true or false, got "true")"},
+        WrongJob{R"({"cleanPods": "Some"})", R"(spec.cleanPods: must be one of None, Running, All, got "Some")"},
+        WrongJob{R"({"restart": {"backoff": {"initial": 5}}})",
+                 "spec.restart.backoff.initial: must be a string, got 5"},
+        WrongJob{R"({"restart": {"application": {"max": -1}}})",
+                 "spec.restart.application.max: must be at least 0, got -1"},
+        WrongJob{R"({"restart": {"infrastructure": {"max": "1"}}})",
+                 R"(spec.restart.infrastructure.max: must be an integer, got "1")"},
+        WrongJob{R"({"restart": {"backoff": {"max": "soon"}}})",
+                 "spec.restart.backoff.max: 'soon' is no duration; write it like 90s, 5m or 1h30m"},
+        WrongJob{R"({"restart": {"noProgressAttempts": 0}})",
+                 "spec.restart.noProgressAttempts: must be at least 1, got 0"},
+        WrongJob{R"({"activeDeadlineSeconds": -1})", "spec.activeDeadlineSeconds: must be at least 0, got -1"},
+        WrongJob{R"({"ttlSecondsAfterFinished": "1h"})",
+                 R"(spec.ttlSecondsAfterFinished: must be an integer, got "1h")"},
+        WrongJob{R"({"training": {}})", "spec.training.model: must be given"},
+        WrongJob{R"({"checkpoint": {}})", "spec.checkpoint.uri: must be given"}));
 
 }  // namespace
 }  // namespace trainyard::api

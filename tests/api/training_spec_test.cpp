@@ -388,6 +388,11 @@ INSTANTIATE_TEST_SUITE_P(
         WrongSpec{R"({"batchSize": 1.5})", "spec.training.batchSize: must be an integer, got 1.5"},
         WrongSpec{R"({"seed": 18446744073709551615})",
                   "spec.training.seed: must be an integer, got 18446744073709551615"},
+        WrongSpec{R"({"seed": 1e19})", "spec.training.seed: must be an integer, got 1e+19"},
+        WrongSpec{R"({"optimizer": {"lr": "0.1"}})", R"(spec.training.optimizer.lr: must be a number, got "0.1")"},
+        WrongSpec{R"({"optimizer": {"lr": 1e301}})", "spec.training.optimizer.lr: must be at most 1e+300, got 1e+301"},
+        WrongSpec{R"({"data": {"uri": "s3://a", "volumeClaim": "b"}})",
+                  "spec.training.data.uri: excludes volumeClaim and path: the data is in one place"},
         WrongSpec{R"({"epochs": -1})", "spec.training.epochs: must be at least 1, got -1"},
         WrongSpec{
             R"({"data": {"format": "csv"}})",

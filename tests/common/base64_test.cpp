@@ -26,14 +26,16 @@ TEST(Base64, IsReadBackByItself) {
   EXPECT_EQ(decode_base64(encode_base64(all)), all);
 }
 
-TEST(DecodeBase64, SkipsLineEnds) {
+TEST(DecodeBase64, SkipsLineEndsAndSpaces) {
   EXPECT_EQ(decode_base64("Zm9v\nYmFy\r\n"), "foobar");
+  EXPECT_EQ(decode_base64(" Zm 9vZ g = = "), "foof");
 }
 
 TEST(DecodeBase64, RefusesWhatIsNone) {
-  for (const char* text : {"Zg=", "Z", "Zm9v!", "====", "Zg==Zg==", "Z===", "=", "Z=g=", "Zg=v", "Zm9!",
-                           "Zm\xff"
-                           "9"})
+  for (const char* text :
+       {"Zg=", "Z", "Zm9v!", "====", "Zg==Zg==", "Z===", "=", "Z=g=", "Zg=v", "Zm9!", "Zm9\tv", "Zm-_",
+        "Zm\xff"
+        "9"})
     EXPECT_FALSE(decode_base64(text)) << text;
 }
 

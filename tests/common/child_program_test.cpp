@@ -45,7 +45,12 @@ TEST(RunProgram, TakesMuchOutputAndKeepsTheEndOfStandardError) {
   ASSERT_TRUE(end);
   EXPECT_EQ(end->output.size(), 1'000'000U);
   EXPECT_THAT(end->words, testing::EndsWith("late"));
-  EXPECT_LE(end->words.size(), 300U);
+  EXPECT_THAT(end->words, testing::StartsWith("... "));
+  EXPECT_LE(end->words.size(), 280U);
+  EXPECT_GE(end->words.size(), 270U);
+  const auto longest = run_shell("head -c 280 /dev/zero | tr '\\0' x >&2");
+  ASSERT_TRUE(longest);
+  EXPECT_EQ(longest->words, std::string(280, 'x'));
 }
 
 TEST(RunProgram, EndsItWithAllThatItStartedAtTheDeadline) {

@@ -31,6 +31,14 @@ TEST(FormatLine, KeepsGoingOnBytesThatAreNoUtf8) {
       "{\"time\":\"2026-11-21T10:00:00.123000Z\",\"level\":\"info\",\"message\":\"output\",\"line\":\"\xef\xbf\xbd\"}");
 }
 
+TEST(FormatLine, OfTextHasTheValuesAsTheyAreAndTheOthersAsJson) {
+  EXPECT_EQ(
+      format_line(Format::text, Level::debug, time, "read",
+                  {{"key", "a b"}, {"is_new", true}, {"parts", {1, "x"}}, {"bytes", {"\xff"}}, {"none", nullptr}}),
+      "10:00:00.123 debug read  key=a b  is_new=true  parts=[1,\"x\"]  bytes=[\"\xef\xbf\xbd\"]  none=null");
+  EXPECT_EQ(format_line(Format::text, Level::error, time, "gave up", {}), "10:00:00.123 error gave up");
+}
+
 TEST(Log, WritesTheLinesOfItsLevelsToStandardErrorAtOnce) {
   const fakes::TemporaryFolder folder;
   const auto written_at = [&](Level level) {

@@ -90,6 +90,14 @@ TEST(ToLower, ChangesLettersOfAsciiOnly) {
   EXPECT_EQ(to_lower("\u00c9"), "\u00c9");
 }
 
+TEST(ParseNumber, TakesTheSmallestAndTheLargestOfItsType) {
+  EXPECT_EQ(parse_number<std::int64_t>("-9223372036854775808"), std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(parse_number<std::int64_t>("-9223372036854775809"), std::nullopt);
+  EXPECT_EQ(parse_number<std::uint16_t>("65535"), 65535);
+  EXPECT_EQ(parse_number<unsigned>("ff", 16), 255U);
+  EXPECT_EQ(parse_number<unsigned>("8", 8), std::nullopt);
+}
+
 TEST(ParseNumber, ReadsTheWholeTextOrNothing) {
   EXPECT_EQ(parse_number<int>("12"), 12);
   EXPECT_EQ(parse_number<int>("-12"), -12);

@@ -21,6 +21,7 @@ class ResolveContainerTest : public testing::Test {
     context_.read_secret = [](const std::string& name) -> Result<Variables> {
       if (name == "s3") return Variables{{"KEY", "k"}, {"TOKEN", "t"}};
       if (name == "later") return Variables{{"KEY", "of the later"}, {"TOKEN", "of the later"}};
+      if (name == "locked") return fail(ErrorKind::forbidden, "secret \"locked\" may not be read");
       return fail(ErrorKind::not_found, "secret \"" + name + "\" not found");
     };
     pod_ = json::parse(R"({
@@ -32,7 +33,7 @@ class ResolveContainerTest : public testing::Test {
         {"name": "other", "persistentVolumeClaim": {"claimName": "unmapped"}},
         {"name": "host", "hostPath": {"path": "/srv/host"}},
         {"name": "scratch", "emptyDir": {}}]},
-      "status": {"podIP": "127.0.0.1"}})");
+      "status": {"podIP": "127.0.0.1", "hostIP": "10.0.0.7"}})");
   }
 
   Result<ProcessSpec> resolve(const std::string& container) const {
@@ -67,12 +68,14 @@ TEST_F(ResolveContainerTest, VariablesComeFromFieldsAndSecrets) {
             {"name": "E", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['note']"}}},
             {"name": "F", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             {"name": "G", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "K", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
+            {"name": "L", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['absent']"}}},
             {"name": "H", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "TOKEN"}}},
             {"name": "I", "valueFrom": {"secretKeyRef": {"name": "s3", "key": "absent", "optional": true}}},
             {"name": "J", "valueFrom": {"secretKeyRef": {"name": "absent", "key": "KEY", "optional": true}}}]})");
   ASSERT_TRUE(spec) << spec.error().message;
-  for (const auto* entry :
-       {"S3_KEY=k", "S3_TOKEN=t", "A=p-0", "B=ml", "C=u-1", "D=3", "E=n", "F=local", "G=127.0.0.1", "H=t"}) {
+  for (const auto* entry : {"S3_KEY=k", "S3_TOKEN=t", "A=p-0", "B=ml", "C=u-1", "D=3", "E=n", "F=local", "G=127.0.0.1",
+                            "H=t", "K=10.0.0.7", "L="}) {
     EXPECT_THAT(spec->environment, Contains(entry));
   }
   for (const auto* absent : {"I=", "J="})
@@ -104,6 +107,17 @@ TEST_F(ResolveContainerTest, AContainerSeesTheGpusThatItWasGivenAndNoneIsMinusOn
   EXPECT_THAT(resolve(container)->environment, Contains("CUDA_VISIBLE_DEVICES=0,2"));
   context_.visible_gpus = std::vector<std::string>{};
   EXPECT_THAT(resolve(container)->environment, Contains("CUDA_VISIBLE_DEVICES=-1"));
+}
+
+TEST_F(ResolveContainerTest, OnlyTheTerminationLogIsOursWhateverTheContainerDeclares) {
+  context_.inherited["HOSTNAME"] = "machine";
+  context_.visible_gpus = {"0"};
+  context_.overrides = {{"TRAINYARD_TERMINATION_LOG", "/over"}};
+  const auto spec = resolve(R"({"name": "worker", "command": ["run"], "env": [
+      {"name": "CUDA_VISIBLE_DEVICES", "value": "7"}, {"name": "TRAINYARD_TERMINATION_LOG", "value": "/mine"}]})");
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_THAT(spec->environment, ElementsAre("CUDA_VISIBLE_DEVICES=7", "HOME=/root", "HOSTNAME=p-0", "PATH=/bin",
+                                             "TRAINYARD_TERMINATION_LOG=/logs/rank-0.termination"));
 }
 
 TEST_F(ResolveContainerTest, AVariableMayBeTheCpuRequestInThousandths) {
@@ -168,6 +182,27 @@ TEST_F(ResolveContainerTest, RefusesByNameWhatThisMachineCannotGive) {
        "invalid: environment variable A comes from configMapKeyRef, which this machine does not have"},
       {with(R"("env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.x"}}}])"),
        "invalid: fieldRef spec.x is not supported on this machine"},
+      {R"({"name": "worker", "env": [{"name": "TRAINYARD_SPEC", "value": "{}"}]})",
+       "invalid: container worker has no command; this machine runs no images, so write the command into the "
+       "container"},
+      {with(R"("envFrom": [{"secretRef": {"name": "locked", "optional": true}}])"),
+       "forbidden: secret \"locked\" may not be read"},
+      {with(R"("env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "gone", "key": "k"}}}])"),
+       "not_found: secret \"gone\" not found"},
+      {with(
+           R"("env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "locked", "key": "k", "optional": true}}}])"),
+       "forbidden: secret \"locked\" may not be read"},
+      {with(R"("env": [{"name": "A", "valueFrom": {}}])"),
+       "invalid: environment variable A comes from nowhere, which this machine does not have"},
+      {with(R"("env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['x"}}}])"),
+       "invalid: fieldRef metadata.labels['x is not supported on this machine"},
+      {with(R"("env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels"}}}])"),
+       "invalid: fieldRef metadata.labels is not supported on this machine"},
+      {with(
+           R"("env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}}])"),
+       "invalid: resourceFieldRef limits.cpu with the divisor 1m is not supported on this machine"},
+      {with(R"("env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "requests.cpu"}}}])"),
+       "invalid: resourceFieldRef requests.cpu with the divisor 1 is not supported on this machine"},
       {with(R"("volumeMounts": [{"name": "absent", "mountPath": "/x"}])"),
        "invalid: volumeMount absent names no volume of the pod"},
       {with(R"("volumeMounts": [{"name": "scratch", "mountPath": "/x"}])"),
@@ -213,6 +248,12 @@ TEST(ExpandVariables, FollowsKubernetesRules) {
 TEST(GpusOf, ReadsLimitsThenRequestsAsNumberOrText) {
   EXPECT_EQ(gpus_of(json::parse(R"({"resources": {"limits": {"nvidia.com/gpu": 2}}})")), 2);
   EXPECT_EQ(gpus_of(json::parse(R"({"resources": {"requests": {"nvidia.com/gpu": "4"}}})")), 4);
+  EXPECT_EQ(
+      gpus_of(json::parse(R"({"resources": {"limits": {"nvidia.com/gpu": "0"}, "requests": {"nvidia.com/gpu": 2}}})")),
+      0)
+      << "the limit decides";
+  EXPECT_EQ(gpus_of(json::parse(R"({"resources": {"limits": {"memory": "1Gi"}, "requests": {"nvidia.com/gpu": 2}}})")),
+            2);
   EXPECT_EQ(gpus_of(json::parse(R"({"resources": {"limits": {"memory": "1Gi"}}})")), 0);
   EXPECT_EQ(gpus_of(json::object()), 0);
 }

@@ -31,6 +31,11 @@ TEST(ContainerLog, IsTheRanksForTheWorkerAndNamesEveryOtherContainer) {
       {a_pod({"first", "second"}), "first", "attempt-2/rank-1.first.log"},
       {a_pod({"worker"}, false), "worker", "fit-c0de-2-1.log"},
   };
+  for (const char* label : {"trainyard.dev/attempt", "trainyard.dev/rank"}) {
+    json pod = a_pod({"worker"});
+    pod["metadata"]["labels"].erase(label);
+    EXPECT_EQ(container_log("/runs/a", pod, "side"), "/runs/a/fit-c0de-2-1.side.log") << "without " << label;
+  }
   for (const Row& row : rows) EXPECT_EQ(container_log("/runs/a", row.pod, row.container), "/runs/a/" + row.file);
 }
 

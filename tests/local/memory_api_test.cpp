@@ -87,6 +87,19 @@ TEST_F(MemoryApiTest, CreateRefusesWhatTheServerRefuses) {
        "invalid: create TrainingJob default/smoke: the namespace of the provided object does not match the namespace "
        "sent on the "
        "request"},
+      {kube::training_jobs, json{{"metadata", 5}},
+       "invalid: create TrainingJob default/: TrainingJob is invalid: metadata must be an object"},
+      {kube::training_jobs, json{{"metadata", {{"name", "smoke"}, {"resourceVersion", 7}}}},
+       "invalid: create TrainingJob default/: TrainingJob is invalid: metadata.resourceVersion must be a string"},
+      {kube::pods,
+       json::parse(R"({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}, {"image": "i"}]}})"),
+       "invalid: create Pod default/p: Pod \"p\" is invalid: spec.containers[1].name: Required value"},
+      {kube::services, json{{"metadata", {{"name", "a.b"}}}},
+       "invalid: create Service default/a.b: Service \"a.b\" is invalid: metadata.name: Invalid value: \"a.b\": a "
+       "DNS-1035 "
+       "label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end "
+       "with "
+       "an alphanumeric character"},
       {kube::pods, json{{"metadata", {{"name", "p"}}}},
        "invalid: create Pod default/p: Pod \"p\" is invalid: spec.containers: Required value"},
   };
@@ -98,11 +111,28 @@ TEST_F(MemoryApiTest, CreateRefusesWhatTheServerRefuses) {
             ErrorKind::invalid);
 }
 
+TEST_F(MemoryApiTest, NamesHaveTheLengthThatTheirKindMayHave) {
+  for (const auto& [type, length_max] :
+       {std::pair{kube::services, std::size_t{63}}, {kube::leases, std::size_t{253}}}) {
+    const std::string longest(length_max, 'a');
+    create(type, {{"metadata", {{"name", longest}}}});
+    const auto refused = api_.create(type, "default", {{"metadata", {{"name", longest + "a"}}}});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+    EXPECT_TRUE(
+        refused.error().message.ends_with("must be no more than " + std::to_string(length_max) + " characters"));
+  }
+  create(kube::leases, {{"metadata", {{"name", "0.a-b.c"}}}});
+}
+
 TEST_F(MemoryApiTest, GenerateNameGivesNamesThatDiffer) {
   const json object{{"metadata", {{"generateName", "e-"}}}};
   const json first = create(kube::events, object);
   const json second = create(kube::events, object);
   EXPECT_TRUE(first["metadata"]["name"].get<std::string>().starts_with("e-"));
+  EXPECT_EQ(first["metadata"]["name"].get<std::string>().size(), 7U);
+  const json named = create(kube::events, {{"metadata", {{"generateName", "e-"}, {"name", "mine"}}}});
+  EXPECT_EQ(named["metadata"]["name"], "mine");
   EXPECT_NE(first["metadata"]["name"], second["metadata"]["name"]);
 }
 
@@ -139,6 +169,44 @@ TEST_F(MemoryApiTest, UpdateKeepsStatusAndRaisesGenerationWithTheSpecOnly) {
 
   job["spec"]["replicas"] = 4;
   EXPECT_EQ(api_.update(kube::training_jobs, "default", job).value()["metadata"]["generation"], 2);
+}
+
+TEST_F(MemoryApiTest, UpdateKeepsWhatOnlyTheServerSets) {
+  const json stored = create(kube::training_jobs, a_job());
+  json wanted{{"apiVersion", "v1"},
+              {"kind", "Pod"},
+              {"metadata",
+               {{"name", "smoke"},
+                {"namespace", "elsewhere"},
+                {"resourceVersion", stored["metadata"]["resourceVersion"]},
+                {"creationTimestamp", "2000-01-01T00:00:00Z"},
+                {"deletionTimestamp", "2000-01-01T00:00:00Z"},
+                {"generation", 70}}},
+              {"spec", {{"replicas", 2}}}};
+  EXPECT_EQ(api_.update(kube::training_jobs, "default", wanted).value(), stored) << "nothing has changed";
+  wanted["metadata"]["labels"] = {{"team", "vision"}};
+  json changed = api_.update(kube::training_jobs, "default", wanted).value();
+  EXPECT_EQ(changed["metadata"]["resourceVersion"], "2");
+  changed["metadata"].erase("labels");
+  changed["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"];
+  EXPECT_EQ(changed, stored);
+}
+
+TEST_F(MemoryApiTest, AStatusOfItsOwnIsWrittenOnlyAsTheStatus) {
+  for (const auto& type : {kube::training_jobs, kube::pods, kube::services, kube::volume_claims, kube::nodes}) {
+    const std::string name_space = type.is_namespaced ? "default" : "";
+    const auto created = api_.create(type, name_space, type == kube::pods ? a_pod("x") : a_job("x"));
+    ASSERT_TRUE(created) << told(created);
+    json object = *created;
+    object["status"] = {{"phase", "Other"}};
+    EXPECT_NE(api_.update(type, name_space, object).value().value("status", json::object()), object["status"])
+        << type.plural;
+    object["metadata"].erase("resourceVersion");
+    if (type == kube::training_jobs) continue;
+    EXPECT_EQ(api_.update_status(type, name_space, object).value()["status"], object["status"]) << type.plural;
+    object.erase("status");
+    EXPECT_FALSE(api_.update_status(type, name_space, object).value().contains("status")) << type.plural;
+  }
 }
 
 TEST_F(MemoryApiTest, UpdateStatusChangesNothingElse) {
@@ -190,6 +258,9 @@ TEST_F(MemoryApiTest, AnOldVersionOrAnotherUidIsAConflict) {
   json pod = create(kube::pods, a_pod());
   pod["metadata"].erase("resourceVersion");
   EXPECT_TRUE(api_.update(kube::pods, "default", pod)) << "of a pod, no version is no condition";
+  json lease = create(kube::leases, {{"metadata", {{"name", "l"}}}});
+  lease["metadata"].erase("resourceVersion");
+  EXPECT_EQ(api_.update(kube::leases, "default", lease).error().kind, ErrorKind::invalid);
   job["metadata"]["uid"] = "another";
   EXPECT_EQ(api_.update(kube::training_jobs, "default", job).error().kind, ErrorKind::conflict);
   EXPECT_EQ(
@@ -252,6 +323,14 @@ TEST_F(MemoryApiTest, PagesShowTheListAsItWasAtTheFirst) {
   EXPECT_EQ(second.items[0]["metadata"]["name"], "c");
   EXPECT_EQ(second.resource_version, "3");
   EXPECT_EQ(second.continue_token, "");
+  const auto again = api_.list(kube::pods, {.continue_token = first.continue_token, .limit = 2}).value();
+  EXPECT_EQ(again.items, second.items) << "a client that lost the reply asks again";
+  const auto whole = api_.list(kube::pods, {.limit = 4}).value();
+  EXPECT_EQ(whole.items.size(), 4U);
+  EXPECT_EQ(whole.continue_token, "");
+  const auto ones = api_.list(kube::pods, {.limit = 1}).value();
+  const auto rest = api_.list(kube::pods, {.continue_token = ones.continue_token}).value();
+  EXPECT_EQ(rest.items.size(), 3U) << "without a limit it is the whole rest";
   api_.compact();
   EXPECT_EQ(api_.list(kube::pods, {.continue_token = first.continue_token, .limit = 2}).error().kind, ErrorKind::gone);
 }
@@ -283,14 +362,35 @@ TEST_F(MemoryApiTest, ARunningPodIsMarkedAndIsGoneWhenItsKubeletReleasesIt) {
   EXPECT_EQ(count(kube::pods), 0U);
 }
 
+TEST_F(MemoryApiTest, TheGraceIsTheDeletesOrThePodsOrHalfAMinute) {
+  struct Row {
+    json pods;
+    std::optional<std::int64_t> deletes;
+    std::int64_t grace;
+  };
+  const std::vector<Row> rows{{7, {}, 7}, {7, 3, 3}, {7, 9, 9}, {nullptr, {}, 30}, {nullptr, 1, 1}};
+  for (const Row& row : rows) {
+    json pod = a_pod();
+    pod["spec"]["terminationGracePeriodSeconds"] = row.pods;
+    if (row.pods.is_null()) pod["spec"].erase("terminationGracePeriodSeconds");
+    create(kube::pods, pod);
+    ASSERT_TRUE(api_.bind_pod("default", "p-0", "here"));
+    ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0", {.uid = {}, .grace_period_seconds = row.deletes}));
+    EXPECT_EQ(api_.get(kube::pods, "default", "p-0").value()["metadata"]["deletionGracePeriodSeconds"], row.grace);
+    ASSERT_TRUE(api_.remove(kube::pods, "default", "p-0", {.uid = {}, .grace_period_seconds = 0}));
+  }
+}
+
 TEST_F(MemoryApiTest, APodThatNoNodeRunsIsDeletedAtOnce) {
   create(kube::pods, a_pod("unbound"));
   ASSERT_TRUE(api_.remove(kube::pods, "default", "unbound"));
-  json ended = running_pod("ended");
-  ended["status"]["phase"] = "Failed";
-  ASSERT_TRUE(api_.update_status(kube::pods, "default", ended));
-  ASSERT_TRUE(api_.remove(kube::pods, "default", "ended"));
-  EXPECT_EQ(count(kube::pods), 0U);
+  for (const char* phase : {"Failed", "Succeeded"}) {
+    json ended = running_pod("ended");
+    ended["status"]["phase"] = phase;
+    ASSERT_TRUE(api_.update_status(kube::pods, "default", ended));
+    ASSERT_TRUE(api_.remove(kube::pods, "default", "ended"));
+    EXPECT_EQ(count(kube::pods), 0U) << phase;
+  }
 }
 
 TEST_F(MemoryApiTest, APodIsBoundOnce) {
@@ -363,6 +463,26 @@ TEST_F(MemoryApiTest, AdmissionChangesOrRefusesEveryWrite) {
   job["spec"]["seed"] = 8;
   EXPECT_EQ(told(api.update(kube::training_jobs, "default", job)),
             "invalid: update TrainingJob default/smoke: spec is immutable");
+  EXPECT_EQ(told(api.patch(kube::training_jobs, "default", "smoke", kube::PatchType::merge, {{"spec", {{"seed", 8}}}})),
+            "invalid: patch TrainingJob default/smoke: spec is immutable");
+}
+
+TEST_F(MemoryApiTest, AdmissionIsAskedForADryRunAndAStatusAndToldHowStrictToBe) {
+  std::vector<std::string> asked;
+  MemoryApi api{
+      clock_,
+      {.admission = [&](const kube::ResourceType& type, const json& object, const json* stored,
+                        bool is_strict) -> Result<json> {
+        asked.push_back(std::string{type.kind} + (stored == nullptr ? " new" : " old") + (is_strict ? " strict" : ""));
+        if (object.value("/status/phase"_json_pointer, "") == "Wrong") return fail(ErrorKind::invalid, "no such phase");
+        return object;
+      }}};
+  ASSERT_TRUE(api.create(kube::training_jobs, "default", a_job(), {.is_dry_run = true}));
+  json job = api.create(kube::training_jobs, "default", a_job(), {.is_strict = true}).value();
+  job["status"] = {{"phase", "Wrong"}};
+  EXPECT_EQ(told(api.update_status(kube::training_jobs, "default", job)),
+            "invalid: update status of TrainingJob default/smoke: no such phase");
+  EXPECT_EQ(asked, (std::vector<std::string>{"TrainingJob new", "TrainingJob new strict", "TrainingJob old"}));
 }
 
 }  // namespace

@@ -70,6 +70,56 @@ TEST(PodStatus, ShowsHowAContainerEnded) {
                              "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:05Z"}}})"));
 }
 
+TEST(PodStatus, SaysWhetherAPodIsInitializedAndReady) {
+  using States = std::vector<ContainerState>;
+  struct Row {
+    std::string_view name;
+    States init;
+    States containers;
+    bool is_initialized;
+    bool is_ready;
+  };
+  const std::vector<Row> rows{
+      {"nothing has started", {}, {waiting()}, true, false},
+      {"it runs", {}, {running()}, true, true},
+      {"one of two runs", {}, {running(), waiting()}, true, false},
+      {"it has ended", {}, {ended(0)}, true, false},
+      {"an init container runs", {running()}, {waiting()}, false, false},
+      {"an init container has failed", {ended(1)}, {waiting()}, false, false},
+      {"an init container has succeeded", {ended(0)}, {running()}, true, true},
+      {"a sidecar runs beside it", {sidecar(running())}, {running()}, true, true},
+      {"a sidecar waits", {sidecar(waiting())}, {running()}, false, false},
+      {"a sidecar has ended", {sidecar(ended(0))}, {running()}, true, false},
+  };
+  for (const Row& row : rows) {
+    const json status = pod_status({.start_time = start, .init_containers = row.init, .containers = row.containers});
+    const auto condition = [](const char* type, bool is_true) {
+      return json{
+          {"type", type}, {"status", is_true ? "True" : "False"}, {"lastTransitionTime", "2026-01-01T00:00:00Z"}};
+    };
+    EXPECT_EQ(status["conditions"],
+              json::array({condition("PodScheduled", true), condition("Initialized", row.is_initialized),
+                           condition("ContainersReady", row.is_ready), condition("Ready", row.is_ready)}))
+        << row.name;
+  }
+}
+
+TEST(PodStatus, ShowsARunningSidecarWithItsRestartsAndItsLastEnd) {
+  ContainerState container = sidecar(running());
+  container.restarts = 2;
+  container.last_end = ContainerEnd{.exit_code = 7, .reason = "Error", .finished_at = start + 5s};
+  const json status = pod_status({.init_containers = {container}, .containers = {running()}});
+  EXPECT_EQ(status["initContainerStatuses"][0], json::parse(R"({
+    "name": "worker", "image": "", "ready": true, "started": true, "restartCount": 2,
+    "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+    "lastState": {"terminated": {"exitCode": 7, "reason": "Error", "finishedAt": "2026-01-01T00:00:05Z"}}})"));
+}
+
+TEST(UnschedulableStatus, IsPendingWithTheReasonThatASchedulerGives) {
+  EXPECT_EQ(unschedulable_status("no GPU"), json::parse(R"({"phase": "Pending", "conditions": [
+      {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no GPU"}]})"));
+}
+
 TEST(PodStatus, ShowsWhyAContainerWaits) {
   ContainerState container = waiting();
   container.waiting_reason = "CreateContainerConfigError";

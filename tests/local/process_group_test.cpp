@@ -112,6 +112,24 @@ TEST_F(ProcessGroupTest, SwallowsAnyAmountOfOutput) {
   EXPECT_EQ(std::filesystem::file_size(folder_.file("logs") / "out"), 20'000'000U);
 }
 
+TEST_F(ProcessGroupTest, FindsAProgramInTheFirstFolderOfPathThatHasOneToRun) {
+  for (const char* name : {"plain", "folder/tool", "first", "second"})
+    std::filesystem::create_directories(folder_.file(name));
+  folder_.write("plain/tool", "#!/bin/sh\necho plain\n");
+  for (const char* name : {"first", "second"}) {
+    const auto tool = folder_.write(std::string{name} + "/tool", std::string{"#!/bin/sh\necho "} + name + "\n");
+    std::filesystem::permissions(tool, std::filesystem::perms::owner_all);
+  }
+  const std::string path = folder_.path();
+  ProcessSpec spec = shell("");
+  spec.arguments = {"tool"};
+  spec.environment = {"PATHS=/no/such/folder", "PATH=" + path + "/absent:" + path + "/plain:" + path +
+                                                   "/folder:" + path + "/first:" + path + "/second"};
+  auto group = started(spec);
+  EXPECT_EQ(ended(group), ProcessEnded{});
+  EXPECT_EQ(fakes::text_of(spec.output_path), "first\n");
+}
+
 TEST_F(ProcessGroupTest, SaysWhyAProgramCannotBeStarted) {
   const auto refusal = [&](auto change) {
     ProcessSpec spec = shell("true");

@@ -338,6 +338,49 @@ TEST_F(ProcessKubeletTest, GpusAreGivenOutUntilThereAreNone) {
   EXPECT_EQ(text_of(folder_.file("logs") / "second.log"), "0,1\n");
 }
 
+TEST_F(ProcessKubeletTest, TheContainersOfAPodShareItsGpusAndAskForThemTogether) {
+  options_.gpus = {"0", "1", "2"};
+  start();
+  const auto with_gpus = [](const std::string& name, int of_the_second) {
+    json pod = shell_pod("echo $CUDA_VISIBLE_DEVICES", name);
+    json& containers = pod["spec"]["containers"];
+    containers.push_back(containers[0]);
+    containers[1]["name"] = "side";
+    containers[0]["resources"]["limits"]["nvidia.com/gpu"] = 1;
+    containers[1]["resources"]["limits"]["nvidia.com/gpu"] = of_the_second;
+    return pod;
+  };
+  create(with_gpus("both", 2));
+  await_phase("Succeeded", "both");
+  EXPECT_EQ(text_of(folder_.file("logs") / "both.log"), "0\n");
+  EXPECT_EQ(text_of(folder_.file("logs") / "both.side.log"), "1,2\n");
+  create(with_gpus("more", 3));
+  const auto has_condition = [](const json& pod) { return pod.is_object() && pod["status"].contains("conditions"); };
+  EXPECT_EQ(await(has_condition, "more")["status"]["conditions"][0]["message"],
+            "0/1 nodes are available: 1 Insufficient nvidia.com/gpu (4 wanted, 3 free)");
+}
+
+TEST_F(ProcessKubeletTest, LeavesPodsOfOtherNodesAlone) {
+  start();
+  json elsewhere = shell_pod("echo here", "elsewhere");
+  elsewhere["spec"]["nodeName"] = "another";
+  create(elsewhere);
+  create(shell_pod("true", "ours"));
+  await_phase("Succeeded", "ours");
+  const json pod = api_.get(kube::pods, "default", "elsewhere").value();
+  EXPECT_EQ(pod["status"], (json{{"phase", "Pending"}}));
+  EXPECT_EQ(pod["spec"]["nodeName"], "another");
+  EXPECT_FALSE(std::filesystem::exists(folder_.file("logs") / "elsewhere.log"));
+}
+
+TEST_F(ProcessKubeletTest, ALongTerminationMessageIsItsLast4096Bytes) {
+  start();
+  create(
+      shell_pod("head -c 5000 /dev/zero | tr '\\0' x >$TRAINYARD_TERMINATION_LOG; "
+                "printf end >>$TRAINYARD_TERMINATION_LOG"));
+  EXPECT_EQ(terminated(await_phase("Succeeded"))["message"], std::string(4093, 'x') + "end");
+}
+
 TEST_F(ProcessKubeletTest, AGpuThatIsNamedTwiceIsGivenOutTwice) {
   options_.gpus = {"0", "0"};
   start();

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <tuple>
+
 #include "common/child_program.hpp"
 #include "local/process_kubelet.hpp"
 #include "tests/fakes/temporary_folder.hpp"
@@ -23,8 +26,13 @@ TEST(RemoteProgram, IsReadBackFromTheProcessThatStandsForIt) {
   EXPECT_EQ(process.environment, (std::vector<std::string>{"HOME=/h", "trainyard:RANK=3", "trainyard:TEXT=it's\n=2"}));
   EXPECT_EQ(parse_remote_program({process.arguments.begin() + 2, process.arguments.end()}, process.environment),
             program);
-  EXPECT_EQ(parse_remote_program({"host2", "", "/"}, {}).error().message,
-            "remote-process is for `trainyard run -H`, which gives it a host and a program");
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"host2", "", "/"}, {"host2", "", "/", "/t"}})
+    EXPECT_EQ(parse_remote_program(words, {}).error().message,
+              "remote-process is for `trainyard run -H`, which gives it a host and a program");
+  const auto alone = parse_remote_program({"h", "", "/", "/t", "a"}, {"RANK=1", "trainyard:RANK", "trainyard:A="});
+  ASSERT_TRUE(alone) << alone.error().message;
+  EXPECT_EQ(alone->arguments, std::vector<std::string>{"a"});
+  EXPECT_EQ(alone->variables, (Variables{{"A", ""}})) << "its own variables are not those of the program";
 }
 
 TEST(SshArguments, AskNobodyForAPasswordAndHoldNoVariable) {
@@ -32,6 +40,14 @@ TEST(SshArguments, AskNobodyForAPasswordAndHoldNoVariable) {
             (std::vector<std::string>{"ssh", "-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o",
                                       "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-F", "/c", "--", "host2",
                                       "exec sh -c 'eval \"$(head -c 12)\"'"}));
+}
+
+TEST(SshArguments, NameNoFileWhereSshHasItsOwn) {
+  RemoteProgram remote = program;
+  remote.ssh_config.clear();
+  const auto words = ssh_arguments(remote, 7);
+  EXPECT_EQ(std::ranges::count(words, "-F"), 0);
+  EXPECT_EQ(words.at(words.size() - 3), "--") << "a host's name is no option";
 }
 
 /// Runs remote scripts as the shell of a host does.
@@ -97,9 +113,21 @@ TEST(RemoteScript, RefusesAVariableThatAShellCannotSet) {
 }
 
 TEST(RemoteInherited, HoldsTheSettingsOfTheWorkerAndItsLibrariesAlone) {
-  EXPECT_EQ(
-      remote_inherited({{"HOME", "/h"}, {"NCCL_DEBUG", "INFO"}, {"PATH", "/bin"}, {"TRAINYARD_HANG_SECONDS", "9"}}),
-      (Variables{{"NCCL_DEBUG", "INFO"}, {"TRAINYARD_HANG_SECONDS", "9"}}));
+  EXPECT_EQ(remote_inherited({{"HOME", "/h"},
+                              {"NCCL_DEBUG", "INFO"},
+                              {"PATH", "/bin"},
+                              {"TRAINYARD_HANG_SECONDS", "9"},
+                              {"GLOO_SOCKET_IFNAME", "eth0"},
+                              {"TORCH_LOGS", "+all"},
+                              {"OMP_NUM_THREADS", "1"},
+                              {"TORCHELASTIC_RUN_ID", "r"},
+                              {"MY_NCCL_DEBUG", "x"},
+                              {"CUDA_VISIBLE_DEVICES", "0"}}),
+            (Variables{{"GLOO_SOCKET_IFNAME", "eth0"},
+                       {"NCCL_DEBUG", "INFO"},
+                       {"OMP_NUM_THREADS", "1"},
+                       {"TORCH_LOGS", "+all"},
+                       {"TRAINYARD_HANG_SECONDS", "9"}}));
 }
 
 TEST(RemoteOutput, SeparatesOutputAndEndHoweverTheBytesCome) {
@@ -115,6 +143,19 @@ TEST(RemoteOutput, SeparatesOutputAndEndHoweverTheBytesCome) {
     EXPECT_EQ(passed, "step 1\nTOKE half") << size;
     EXPECT_EQ(output.end(), (RemoteEnd{.exit_code = 7, .termination_message = "why!"})) << size;
   }
+}
+
+TEST(RemoteOutput, ReadsTheEndHoweverTheHostsCounterWritesIt) {
+  const auto end_of = [](const std::string& text) {
+    RemoteOutput output{"TOKEN"};
+    std::ignore = output.take("TOKEN" + text);
+    return output.end();
+  };
+  EXPECT_EQ(end_of(" 143        2\nno more"), (RemoteEnd{.exit_code = 143, .termination_message = "no"}));
+  EXPECT_EQ(end_of(" 0 3\na\nb"), (RemoteEnd{.exit_code = 0, .termination_message = "a\nb"}));
+  EXPECT_EQ(end_of(" 0 0\n"), RemoteEnd{});
+  for (const char* text : {" 0 0", " 0 \n", " x 0\n", " 0 x\n", " 0 1\n", " -1 0\n", " 0 1 2\nab"})
+    EXPECT_EQ(end_of(text), std::nullopt) << text;
 }
 
 TEST(RemoteOutput, KeepsBackNothingButTheBeginningOfItsToken) {

@@ -28,6 +28,14 @@ TEST(LabelSelector, SelectsAsKubectlDoes) {
       {"!absent", true},
       {"!app", false},
       {"tier in (gold, silver)", true},
+      {"tier in (silver, gold)", true},
+      {"tier in ( gold )", true},
+      {"tier notin (silver, gold)", false},
+      {"app in (train) , tier notin (gold)", false},
+      {" app ", true},
+      {"! app", false},
+      {"app=", false},
+      {"absent=", false},
       {"tier in (silver),app=train", false},
       {"tier notin (silver,bronze)", true},
       {"absent notin (x)", true},
@@ -42,7 +50,8 @@ TEST(LabelSelector, SelectsAsKubectlDoes) {
 }
 
 TEST(LabelSelector, RefusesWhatItCannotReadByItsPart) {
-  for (const std::string text : {"a b", "=x", "a in x)", "a within (x)", "a=b,,c"}) {
+  for (const std::string text :
+       {"a b", "=x", "a in x)", "a within (x)", "a=b,,c", "a in (x", "in (x)", "!", ",", "!=x", "a b=c"}) {
     const auto selector = parse_label_selector(text);
     ASSERT_FALSE(selector) << text;
     EXPECT_EQ(selector.error().kind, ErrorKind::invalid);
@@ -65,6 +74,12 @@ TEST(FieldSelector, SelectsByNameNodeAndPhase) {
 TEST(FieldSelector, RefusesFieldsThatNoServerSelectsBy) {
   EXPECT_EQ(parse_field_selector("spec.image=x"),
             Result<Selector>{fail(ErrorKind::invalid, "field label not supported: spec.image")});
+  for (const std::string text : {"metadata.name", "metadata.name in (a)", "=a", "metadata.name=a,"}) {
+    const auto selector = parse_field_selector(text);
+    ASSERT_FALSE(selector) << text;
+    EXPECT_EQ(selector.error().kind, ErrorKind::invalid);
+    EXPECT_TRUE(selector.error().message.starts_with("unable to parse requirement '")) << selector.error().message;
+  }
 }
 
 }  // namespace

@@ -57,7 +57,14 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"self.text.substring(6) == ''", true}, Rule{"self.n<4", true}, Rule{" true ", true},
         Rule{"[] == [] && 'a' in ['a' , 'b']", true}, Rule{"self.n > 3 || self.n < 3", false},
         Rule{"!(self.n < 3) && !(self.n > 3)", true}, Rule{"duration('90s') <= duration('1m30s')", true},
-        Rule{"duration('1h') < duration('59m')", false}));
+        Rule{"duration('1h') < duration('59m')", false},
+        // An item without a value matters only if no other item decides.
+        Rule{"self.list.all(c, c.x == 2)", false}, Rule{"self.list.all(c, has(c.x) && c.x == 1)", false},
+        Rule{"self.no ? false : self.no ? false : true", true}, Rule{"true ? true : self.absent", true},
+        Rule{"size(self.map) == 2 && size('') == 0 && size([]) == 0", true}, Rule{"self.n != 3", false},
+        Rule{"'b' < 'a' || 'a' >= 'b'", false}, Rule{"self.half < self.n && self.two >= 2", true},
+        Rule{"[].all(c, false) && ![].exists(c, true)", true}, Rule{"'absent' in self.map", false},
+        Rule{"self.text.startsWith('é') || self.text.endsWith('l')", false}));
 
 class HasNoValue : public testing::TestWithParam<std::string_view> {};
 
@@ -68,19 +75,21 @@ TEST_P(HasNoValue, AndSaysWhy) {
   EXPECT_FALSE(is_kept.error().message.empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, HasNoValue,
-                         testing::Values("self.absent == 1", "self.absent == 1 || false", "unknown", "self.n",
-                                         "self.n + 'a' == 'b'", "self.n < 'a'", "self.n.startsWith('a')",
-                                         "self.text.startsWith(1)", "self.text.unknown('a')", "'a' in self.n",
-                                         "self.map[1] == 2", "string(self.list) == ''",
-                                         "duration('soon') == duration('1s')", "unknown(self.n)", "self.n.all(c, true)",
-                                         "self.list.all(c, c.x == 1)", "self.list.all(c, true) && c == 1",
-                                         "oldSelf.n == 3", "size('1s') == 2 && size(self.no) == duration(1)",
-                                         "self.text.substring(9) == ''", "size(1, 2) == 1", "self.text.endsWith() == 1",
-                                         // Not CEL, or beyond what the rules use.
-                                         "", "self.", "self.n ==", "(true", "'open", "self.n == 3)", "has(self)",
-                                         "self.list.all(1, true)", "[1, 2", R"('a\n' == '')",
-                                         "99999999999999999999 == 1"));
+INSTANTIATE_TEST_SUITE_P(
+    Table, HasNoValue,
+    testing::Values("self.absent == 1", "self.absent == 1 || false", "unknown", "self.n", "self.n + 'a' == 'b'",
+                    "self.n < 'a'", "self.n.startsWith('a')", "self.text.startsWith(1)", "self.text.unknown('a')",
+                    "'a' in self.n", "self.map[1] == 2", "string(self.list) == ''",
+                    "duration('soon') == duration('1s')", "unknown(self.n)", "self.n.all(c, true)",
+                    "self.list.all(c, c.x == 1)", "self.list.all(c, true) && c == 1", "oldSelf.n == 3",
+                    "size('1s') == 2 && size(self.no) == duration(1)", "self.text.substring(9) == ''",
+                    "size(1, 2) == 1", "self.text.endsWith() == 1",
+                    // Not CEL, or beyond what the rules use.
+                    "", "self.", "self.n ==", "(true", "'open", "self.n == 3)", "has(self)", "self.list.all(1, true)",
+                    "[1, 2", R"('a\n' == '')", "99999999999999999999 == 1", "self.list.exists(c, c.x == 2)",
+                    "self.no ? true : self.absent", "!self.n", "self.map['absent'] == 1", "1 + 'a' == 2",
+                    "true in [true] && 'a' in 'abc'", "self.n ? true : false", "self.text.substring('1') == ''",
+                    "true false", "self..n == 3", "has(self.map['k'])", "self.list.all(c)"));
 
 TEST(KeepsRule, ComparesWithTheStoredValue) {
   const json before{{"replicas", 2}, {"suspend", false}};

@@ -29,8 +29,9 @@ TEST(WithSchemaDefaults, FillsInWhatIsAbsentOrNullAtEveryDepth) {
 TEST(WithSchemaDefaults, LeavesGivenValuesAndUnknownFields) {
   const json schema = a_schema(
       R"({"a": {"type": "integer", "default": 1}, "n": {"type": "string", "nullable": true, "default": "x"}})");
-  const json value = json::parse(R"({"a": 0, "n": "y", "other": null})");
-  EXPECT_EQ(with_schema_defaults(schema, value), value);
+  for (const char* text : {R"({"a": 0, "n": "y", "other": null})", R"({"a": 0, "n": null})"}) {
+    EXPECT_EQ(with_schema_defaults(schema, json::parse(text)), json::parse(text)) << "null is a value where it may be";
+  }
 }
 
 TEST(IsWellFormed, ChecksOnlyTypesEnumsAndRequiredFields) {
@@ -93,6 +94,19 @@ INSTANTIATE_TEST_SUITE_P(
               R"({"a": 0, "b": 1})",
               {{"spec.a", "must be more than 0, got 0"}, {"spec.b", "must be less than 1, got 1"}}},
         Shape{R"({"a": {"type": "string", "maxLength": 3}})", R"({"a": "äöü"})", {}},
+        // Values at each of their bounds.
+        Shape{
+            R"({"a": {"type": "integer", "minimum": 1, "maximum": 3}, "b": {"type": "integer", "minimum": 1, "maximum": 3},
+                  "c": {"type": "string", "minLength": 2, "maxLength": 2}, "d": {"type": "array", "maxItems": 1},
+                  "e": {"type": "object", "maxProperties": 1, "additionalProperties": {"type": "integer"}},
+                  "f": {"type": "number", "minimum": 0, "exclusiveMinimum": true, "maximum": 1, "exclusiveMaximum": true}})",
+            R"({"a": 1, "b": 3, "c": "éx", "d": [1], "e": {"x": 1}, "f": 0.001})",
+            {}},
+        Shape{
+            R"({"a": {"type": "array", "x-kubernetes-list-map-keys": ["name", "protocol"], "items": {"type": "object",
+                  "properties": {"name": {"type": "string"}, "protocol": {"type": "string"}}}}})",
+            R"({"a": [{"name": "x", "protocol": "TCP"}, {"name": "x", "protocol": "UDP"}, {"name": "x", "protocol": "UDP"}]})",
+            {{"spec.a[2]", R"(comes twice: {"name":"x","protocol":"UDP"})"}}},
         Shape{
             R"({"a": {"type": "string", "maxLength": 3}, "b": {"type": "string", "minLength": 2}, "c": {"type": "string", "minLength": 1}})",
             R"({"a": "abcd", "b": "a", "c": ""})",

@@ -140,6 +140,30 @@ TEST(ValidateTrainingJob, EvaluatesNoRuleAboutAValueThatViolatesTheSchema) {
             "got \"synthetc\"\n");
 }
 
+TEST(CheckObjectMeta, JudgesTheNamesOfLabels) {
+  const std::string longest(63, 'x');
+  const auto faults_of = [](const std::string& key) {
+    return check_object_meta({{"name", "a"}, {"labels", {{key, "v"}}}}).size();
+  };
+  for (const std::string& key : {std::string{"a"}, longest, std::string{"A_b.c-1"}, "example.com/" + longest,
+                                 std::string(253, 'p') + "/x", std::string{"a-b.c/x"}, std::string{"0/1"}})
+    EXPECT_EQ(faults_of(key), 0U) << key;
+  for (const std::string& key :
+       {std::string{}, longest + "x", std::string{"-a"}, std::string{"a-"}, std::string{"a b"},
+        std::string{"Example.com/x"}, std::string{"/x"}, std::string{"x/"}, std::string{"a/b/c"},
+        std::string(254, 'p') + "/x", std::string{"-a/x"}, std::string{"a./x"}})
+    EXPECT_EQ(faults_of(key), 1U) << key;
+}
+
+TEST(CheckObjectMeta, JudgesTheValuesOfLabelsAndNotOfAnnotations) {
+  for (const char* value : {"-a", "a-", ".a", "a_", "a/b", "é"}) {
+    const auto violations = check_object_meta({{"name", "a"}, {"labels", {{"k", value}}}});
+    ASSERT_EQ(violations.size(), 1U) << value;
+    EXPECT_THAT(violations.front().sentence, HasSubstr(std::string{"'"} + value + "' of k is no label's value"));
+    EXPECT_TRUE(check_object_meta({{"name", "a"}, {"annotations", {{"k", value}}}}).empty()) << value;
+  }
+}
+
 /// The file's documents; empty if it cannot be read.
 std::vector<json> documents_of(const std::filesystem::path& path) {
   std::ifstream stream{path};

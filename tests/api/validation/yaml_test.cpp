@@ -45,7 +45,10 @@ INSTANTIATE_TEST_SUITE_P(
         Scalar{"99999999999999999999999", "1e23"}, Scalar{"9223372036854775807", "9223372036854775807"},
         Scalar{"9223372036854775808", "9223372036854775808"}, Scalar{"+9007199254740993", "9007199254740993"},
         Scalar{"0X1F", "31"}, Scalar{"0B11", "3"}, Scalar{"0O17", "15"}, Scalar{"0", "0"}, Scalar{"007", "7"},
-        Scalar{"[1, a]", R"([1, "a"])"}, Scalar{"{1: one, true: t}", R"({"1": "one", "true": "t"})"}));
+        Scalar{"+", R"("+")"}, Scalar{"-.5", "-0.5"}, Scalar{"+0b11", "3"}, Scalar{"0b12", R"("0b12")"},
+        Scalar{"-9223372036854775807", "-9223372036854775807"}, Scalar{"1e400", R"("1e400")"}, Scalar{".", R"(".")"},
+        Scalar{"!!bool yes", "true"}, Scalar{"!!str null", R"("null")"}, Scalar{"[1, a]", R"([1, "a"])"},
+        Scalar{"{1: one, true: t}", R"({"1": "one", "true": "t"})"}));
 
 TEST(ParseYaml, GivesEveryDocumentThatIsNotEmpty) {
   const auto documents = parse_yaml("---\na: 1\n---\n# nothing\n---\nb: 2\n");
@@ -109,6 +112,14 @@ INSTANTIATE_TEST_SUITE_P(
                     WrongYaml{"a: [1, 2\n", "YAML, line 2, column 1: "},
                     WrongYaml{"a:\n\t- 1\n", "YAML, line 2, column "},
                     WrongYaml{"a: .inf\n", "YAML, line 1, column 4: .inf cannot be written as JSON"},
+                    WrongYaml{"a: -.Inf\n", "YAML, line 1, column 4: -.Inf cannot be written as JSON"},
+                    WrongYaml{"a: .NaN\n", "YAML, line 1, column 4: .NaN cannot be written as JSON"},
+                    WrongYaml{"a: !!float x", "YAML, line 1, column 4: 'x' is no !!float"},
+                    WrongYaml{"a: !!int 0.5", "YAML, line 1, column 4: '0.5' is no !!int"},
+                    WrongYaml{"a: !!bool 1", "YAML, line 1, column 4: '1' is no !!bool"},
+                    WrongYaml{"a: !!null x", "YAML, line 1, column 4: 'x' is no !!null"},
+                    WrongYaml{"a: {<<: [1]}\n", "YAML, line 1, column 10: << takes a map"},
+                    WrongYaml{"{\"a\": 1}}", "YAML, line 1, column "},
                     WrongYaml{"? [a, b]\n: 1\n", "YAML, line 1, column 3: a key must be a scalar"},
                     WrongYaml{"a: {<<: 1}\n", "YAML, line 1, column 9: << takes a map"},
                     WrongYaml{"a: 1\nb: x\xE4y\n", "YAML, line 2, column 5: this is no UTF-8 text"},
@@ -126,6 +137,23 @@ TEST(ParseYaml, TakesEveryCharacterAndAHundredLevels) {
   EXPECT_EQ(parse_yaml("a: x\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80\n")->at(0).at("a"),
             "x\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80");
   EXPECT_TRUE(parse_yaml(std::string(100, '[') + std::string(100, ']')));
+}
+
+TEST(ParseYaml, ReadsJsonOfAsManyLevelsAsYaml) {
+  const auto nested = [](int levels) {
+    std::string text;
+    for (int level = 0; level < levels; ++level) text += R"({"\ud83d\ude00":)";
+    return text + "1" + std::string(static_cast<std::size_t>(levels), '}');
+  };
+  EXPECT_TRUE(parse_yaml(nested(99)));
+  EXPECT_FALSE(parse_yaml(nested(101)));
+  EXPECT_FALSE(parse_yaml(nested(100'000)));
+}
+
+TEST(ParseYaml, MergesInAnyPlaceOfAMapAndTheFirstSourceWins) {
+  const auto documents = parse_yaml("a: &a {u: 1, w: 1}\nc: {w: 3, <<: [*a, {u: 5, z: 5}]}\n");
+  ASSERT_TRUE(documents) << documents.error().message;
+  EXPECT_EQ(documents->at(0).at("c"), json::parse(R"({"u": 1, "w": 3, "z": 5})"));
 }
 
 TEST(JsonOf, TypesOneValueOfADocumentAsTheWholeIsTyped) {
