@@ -23,7 +23,7 @@ constexpr auto device_look_interval = 200us;
 constexpr std::chrono::milliseconds notice_after = 1min;
 
 /// After this time the launcher is told of the wait. With a short deadline: a quarter of it.
-constexpr std::chrono::milliseconds long_wait_after = 30s;
+constexpr std::chrono::milliseconds long_wait_after = 2min;
 
 std::int64_t to_seconds(std::chrono::milliseconds time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time).count();

@@ -22,8 +22,9 @@ struct Watched {
 
 /// Waits until `watched.is_done()` or the group is broken, and sends beats while this rank waits for others: so the
 /// rank that hangs is the one that is silent (worker/launcher/failure.hpp names it). `what` names the thing that is
-/// waited for in messages. Of a training thread's wait for others the launcher is told after 30 s (at most a quarter of
-/// the deadline), and it is logged after a minute (at most half the deadline). Throws what the two functions throw.
+/// waited for in messages. Of a training thread's wait for others the launcher is told after two minutes (at most a
+/// quarter of the deadline), and it is logged after a minute (at most half the deadline). Throws what the two functions
+/// throw.
 ///
 /// Errors: cancelled when the launcher reports that the group is broken, with the launcher's message; timeout after
 /// `deadline`, if there is one.

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "api/contract.hpp"
 
 namespace trainyard::launcher {
 namespace {
+
+/// The launcher's loop looks ten times a second.
+constexpr auto look_gap_max = std::chrono::seconds{2};
 
 /// A sentence with more of them is not read.
 constexpr std::size_t named_max = 4;
@@ -52,22 +56,21 @@ std::optional<GroupFailure> mismatch_of(const std::vector<LongWait>& waits, std:
   for (std::size_t i = 0; i < std::min(ordered.size(), named_max); ++i)
     text += (i == 0 ? "" : ", ") + wait_text(ordered[i]);
   if (ordered.size() > named_max) text += fmt::format(", and in {} more", ordered.size() - named_max);
-  return GroupFailure{
-      .culprit = {},
-      .exit_code = contract::exit_hang,
-      .reason = "CollectiveMismatch",
-      .message = fmt::format("all ranks wait for each other in different collectives: {}. Every rank must call the "
-                             "same collectives in the same order: look for one that only some ranks call, such as "
-                             "all_gather() or log() under a condition",
-                             text)};
+  return GroupFailure{.culprit = {},
+                      .exit_code = contract::exit_hang,
+                      .reason = "CollectiveMismatch",
+                      .message = fmt::format(
+                          "all ranks wait for each other in different collectives: {}. Every rank must call the "
+                          "same collectives in the same order: look for one that only some ranks call, such as "
+                          "all_gather() or log() under a condition. Rarely the network between two of them is broken",
+                          text)};
 }
 
 std::optional<GroupFailure> MismatchWatch::look(std::optional<GroupFailure> mismatch, Instant now,
                                                 std::chrono::milliseconds deadline) {
-  if (!mismatch) {
-    since_.reset();
-    return std::nullopt;
-  }
+  const bool has_slept = now - std::exchange(looked_, now) > look_gap_max;
+  if (!mismatch || has_slept) since_.reset();
+  if (!mismatch) return std::nullopt;
   if (!since_) since_ = now;
   if (now - *since_ < deadline) return std::nullopt;
   return mismatch;

@@ -9,8 +9,13 @@
 #include "common/clock.hpp"
 #include "worker/launcher/failure.hpp"
 
-/// Ranks that all wait for each other, but in different collectives, wait for ever: the program has called a collective
-/// on some ranks only, or in another order. No rank is silent then, so that the launchers compare what each waits for.
+/// Ranks that all wait for each other for minutes, but in collectives of different names, wait for ever: the program
+/// has called a collective on some ranks only, or in another order. No rank is silent then, so that the launchers
+/// compare what each waits for.
+///
+/// The times are long, since ranks of a healthy group may also differ for a while: the one whose data has come goes on
+/// to the next collective, and waits there for one whose data still comes. A broken network that heals takes TCP up to
+/// two minutes.
 namespace trainyard::launcher {
 
 /// How many of a launcher's ranks have waited for others in one collective for long.
@@ -34,12 +39,14 @@ void add_rank(std::vector<LongWait>& waits, std::int64_t rank, const std::string
 /// A mismatch that lasts. One that passes is none: a wait may have ended a moment ago, and its rank has not said so.
 class MismatchWatch {
  public:
-  /// The failure, once `mismatch` has been there at every look for `deadline`.
+  /// The failure, once `mismatch` has been there at every look for `deadline`. Looks more than 2 s apart begin anew:
+  /// this process slept itself, and knows nothing of the time between.
   [[nodiscard]] std::optional<GroupFailure> look(std::optional<GroupFailure> mismatch, Instant now,
                                                  std::chrono::milliseconds deadline);
 
  private:
   std::optional<Instant> since_;
+  Instant looked_;
 };
 
 }  // namespace trainyard::launcher

@@ -21,6 +21,7 @@ constexpr std::string_view env_farewell_seconds = "TRAINYARD_FAREWELL_SECONDS";
 constexpr rank::NumberRange any_seconds{.min = 1, .max = 31'536'000};
 constexpr rank::NumberRange farewell_seconds{.min = 1, .max = 60};  // Signals are not handled meanwhile.
 constexpr std::int64_t default_grace_seconds = 30;                  // The default of Kubernetes.
+constexpr milliseconds mismatch_deadline_min{6'000};  // A wait that was told is believed for 5 s (supervisor.cpp).
 
 Result<void> read_arguments(const std::vector<std::string>& arguments, Options& options) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -64,7 +65,11 @@ Result<void> read_deadlines(const rank::Environment& environment, Options& optio
   options.peers.silence_deadline = heartbeat;
   options.peers.farewell_to_late_peers = farewell;
   options.peers.beat_interval = std::min<milliseconds>(options.peers.beat_interval, heartbeat / 4);
-  options.peers.mismatch_deadline = std::min<milliseconds>(options.peers.mismatch_deadline, heartbeat * 3 / 2);
+  // The ranks give a collective up after that time; of a wait they tell after a quarter of it (watched_wait.hpp).
+  const auto collective =
+      TRY(read_seconds(environment, rank::env_collective_seconds, 4 * options.peers.mismatch_deadline));
+  options.peers.mismatch_deadline =
+      std::clamp<milliseconds>(collective / 4, mismatch_deadline_min, options.peers.mismatch_deadline);
   options.ranks.alive_deadline = heartbeat;
   options.ranks.hang_deadline = hang;
   options.ranks.stop_deadline = stop_deadline(std::chrono::duration_cast<seconds>(grace));

@@ -100,7 +100,6 @@ void PeerHub::on_time(Instant now) {
   // This process slept itself, so that it cannot judge the others' silence, which is measured from now on.
   if (now - looked_ > settings_.silence_deadline / 2) {
     for (auto& [id, connection] : connections_) connection.heard = now;
-    mismatch_watch_ = {};
   }
   looked_ = now;
   std::vector<ConnectionId> silent;

@@ -11,7 +11,7 @@
 namespace trainyard::launcher {
 namespace {
 
-/// A rank that waits beats much more often. A wait that was told earlier may be over.
+/// A rank that waits in wait_watched() beats much more often. A wait that was told earlier may be over.
 constexpr auto long_wait_lifetime = std::chrono::seconds{5};
 
 bool is_meant(const Death& death) {
@@ -48,6 +48,7 @@ void Supervisor::on_message(std::int64_t local_rank, const rank::RankMessage& me
   if (const auto* beat = std::get_if<rank::Beat>(&message)) {
     rank.beat = now;
     rank.long_wait = beat->long_wait;
+    rank.long_wait_at = now;
   }
   if (const auto* progress = std::get_if<rank::RankProgress>(&message)) {
     rank.beat = now;
@@ -250,7 +251,7 @@ std::vector<LongWait> Supervisor::long_waits(Instant now) const {
   std::vector<LongWait> waits;
   for (std::int64_t i = 0; i < settings_.rank_count; ++i) {
     const Rank& rank = ranks_[static_cast<std::size_t>(i)];
-    const bool waits_now = !rank.death && !rank.long_wait.empty() && now - *rank.beat < long_wait_lifetime;
+    const bool waits_now = !rank.death && !rank.long_wait.empty() && now - rank.long_wait_at < long_wait_lifetime;
     if (waits_now) add_rank(waits, global(i), rank.long_wait);
   }
   return waits;

@@ -86,11 +86,9 @@ class LinkedRank final : public RankLink {
   }
 
   void set_long_wait(std::string_view collective) override {
-    {
-      const std::scoped_lock lock{mutex_};
-      long_wait_ = collective;
-    }
-    send_beat();  // At once: the next beat may come only after a long step.
+    const std::scoped_lock lock{mutex_};
+    long_wait_ = collective;
+    send(Beat{.long_wait = long_wait_});  // At once: the next beat may come only after a long step.
   }
 
   [[nodiscard]] bool is_stop_requested() const override { return stop_requested; }
@@ -117,13 +115,10 @@ class LinkedRank final : public RankLink {
  private:
   static Instant::rep now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
+  /// Sends under the lock: a thread that beats must not send an old wait after set_long_wait() has sent a new one.
   void send_beat() {
-    Beat beat;
-    {
-      const std::scoped_lock lock{mutex_};
-      beat.long_wait = long_wait_;
-    }
-    send(beat);
+    const std::scoped_lock lock{mutex_};
+    send(Beat{.long_wait = long_wait_});
   }
 
   void send(const RankMessage& message) {

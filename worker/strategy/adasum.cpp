@@ -19,6 +19,8 @@
 namespace trainyard::strategy {
 namespace {
 
+constexpr std::string_view broadcast_of_state = "the broadcast of the optimizer's state";
+
 std::vector<torch::Tensor> real_that_need_gradients(const NamedTensors& parameters) {
   std::vector<torch::Tensor> found;
   for (const auto& [name, parameter] : parameters) {
@@ -207,8 +209,9 @@ Result<void> AdasumSync::take_from_rank0(const std::vector<torch::Tensor>& tenso
   if (tensors.empty()) return {};
   try {
     BufferBroadcast broadcast{tensors, process_group_};
-    TRY(wait_(broadcast.begin(), "the broadcast of the optimizer's state"));
+    TRY(wait_(broadcast.begin(), broadcast_of_state));
     if (!is_saved_.item<bool>()) broadcast.finish();
+    TRY(wait_(broadcast.meet(), broadcast_of_state));
   } catch (const std::exception& error) {
     return lost_peer(error, tensors.front(), "the optimizer's state");
   }

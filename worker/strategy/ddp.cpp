@@ -59,6 +59,11 @@ c10::intrusive_ptr<c10d::Work> BufferBroadcast::begin() {
   return process_group_->broadcast(message, {.rootRank = 0});
 }
 
+c10::intrusive_ptr<c10d::Work> BufferBroadcast::meet() {
+  std::vector<torch::Tensor> one{torch::zeros({1}, packed_.bytes().options())};
+  return process_group_->allreduce(one);
+}
+
 void BufferBroadcast::finish() {
   if (process_group_->getRank() != 0) packed_.unpack();
 }
@@ -98,8 +103,10 @@ Result<void> broadcast_from_rank0(const NamedTensors& tensors,
   if (tensors.empty()) return {};
   try {
     BufferBroadcast broadcast{detached(tensors), process_group};
-    TRY(wait(broadcast.begin(), fmt::format("the broadcast of {}", what)));
+    const std::string name = fmt::format("the broadcast of {}", what);
+    TRY(wait(broadcast.begin(), name));
     broadcast.finish();
+    TRY(wait(broadcast.meet(), name));
   } catch (const std::exception& error) {
     if (is_own_failure(error, tensors)) throw;
     return fail(ErrorKind::unavailable, fmt::format("broadcasting {}: {}", what, dist::message_of(error)));

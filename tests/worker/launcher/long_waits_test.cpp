@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using Waits = std::vector<LongWait>;
 
-constexpr auto mismatch_deadline = 15s;
+constexpr auto mismatch_deadline = 60s;
 
 LongWait wait_in(std::string collective, std::int64_t first_rank, std::int64_t ranks = 1) {
   return {.collective = std::move(collective), .ranks = ranks, .first_rank = first_rank};
@@ -67,26 +67,39 @@ TEST(MismatchOf, IsThereOnceAllRanksWaitInDifferentCollectives) {
     const auto failure = mismatch_of(row.waits, row.world_size);
     ASSERT_EQ(failure.has_value(), !row.who.empty()) << row.name;
     if (!failure) continue;
-    EXPECT_EQ(*failure, (GroupFailure{.culprit = {},
-                                      .exit_code = contract::exit_hang,
-                                      .reason = "CollectiveMismatch",
-                                      .message = "all ranks wait for each other in different collectives: " + row.who +
-                                                 ". Every rank must call the same collectives in the same order: look "
-                                                 "for one that only some ranks call, such as all_gather() or log() "
-                                                 "under a condition"}))
+    EXPECT_EQ(*failure,
+              (GroupFailure{.culprit = {},
+                            .exit_code = contract::exit_hang,
+                            .reason = "CollectiveMismatch",
+                            .message = "all ranks wait for each other in different collectives: " + row.who +
+                                       ". Every rank must call the same collectives in the same order: look "
+                                       "for one that only some ranks call, such as all_gather() or log() "
+                                       "under a condition. Rarely the network between two of them is broken"}))
         << row.name;
   }
+}
+
+/// The time from `begin` at which `watch` gives `failure`, of looks each second until `end`.
+std::optional<Instant> first_failure(MismatchWatch& watch, const GroupFailure& failure, Instant begin, Instant end) {
+  for (Instant now = begin; now <= end; now += 1s) {
+    if (watch.look(failure, now, 15s)) return now;
+  }
+  return std::nullopt;
 }
 
 TEST(MismatchWatch, WantsAMismatchWithoutABreak) {
   MismatchWatch watch;
   const GroupFailure failure = a_failure(1);
-  EXPECT_EQ(watch.look(failure, group_start, 15s), std::nullopt);
-  EXPECT_EQ(watch.look(failure, group_start + 14s, 15s), std::nullopt);
+  EXPECT_EQ(first_failure(watch, failure, group_start, group_start + 14s), std::nullopt);
   EXPECT_EQ(watch.look({}, group_start + 15s, 15s), std::nullopt);
-  EXPECT_EQ(watch.look(failure, group_start + 16s, 15s), std::nullopt);
-  EXPECT_EQ(watch.look(failure, group_start + 30s, 15s), std::nullopt);
-  EXPECT_EQ(watch.look(failure, group_start + 31s, 15s), failure);
+  EXPECT_EQ(first_failure(watch, failure, group_start + 16s, group_start + 60s), group_start + 31s);
+}
+
+TEST(MismatchWatch, BeginsAnewWhereNobodyLookedForAWhile) {
+  MismatchWatch watch;
+  const GroupFailure failure = a_failure(1);
+  EXPECT_EQ(first_failure(watch, failure, group_start, group_start + 14s), std::nullopt);
+  EXPECT_EQ(first_failure(watch, failure, group_start + 17s, group_start + 60s), group_start + 32s);
 }
 
 /// Rank 0's launcher, with the launchers of ranks 1 and 2 on connections 1 and 2.
@@ -126,10 +139,10 @@ TEST(PeerHub, EndsAGroupWhoseRanksWaitInDifferentCollectives) {
 
 TEST(PeerHub, LeavesAGroupAloneThatWaitsForOneOfItsRanks) {
   PeerHub hub = hub_of_three();
-  hear(hub, "a gather", "a sum", group_start, group_start + 10s);
-  hub.on_message(2, PeerBeat{}, group_start + 10s);  // It has gone on.
-  hub.on_time(group_start + 10s);
-  hear(hub, "a gather", "a sum", group_start + 11s, group_start + 20s);
+  hear(hub, "a gather", "a sum", group_start, group_start + 40s);
+  hub.on_message(2, PeerBeat{}, group_start + 40s);  // It has gone on.
+  hub.on_time(group_start + 40s);
+  hear(hub, "a gather", "a sum", group_start + 41s, group_start + 80s);
   EXPECT_EQ(hub.verdict(), std::nullopt);
 }
 
@@ -142,14 +155,7 @@ TEST(PeerHub, DoesNotBelieveOldWordsOfASilentLauncher) {
     hub.on_message(rank, hello(rank), group_start);
   }
   hear(hub, "a gather", "a sum", group_start, group_start);
-  hear(hub, "a gather", "", group_start + 500ms, group_start + 60s);
-  EXPECT_EQ(hub.verdict(), std::nullopt);
-}
-
-TEST(PeerHub, CountsAMismatchAnewAfterItHasSleptItself) {
-  PeerHub hub = hub_of_three();
-  hear(hub, "a gather", "a sum", group_start, group_start + 5s);
-  hear(hub, "a gather", "a sum", group_start + 16s, group_start + 17s);
+  hear(hub, "a gather", "", group_start + 500ms, group_start + 300s);
   EXPECT_EQ(hub.verdict(), std::nullopt);
 }
 
@@ -177,7 +183,7 @@ TEST(OpenPeerLink, GivesAGroupOfOneLauncherThatEndsWhenItsRanksWaitInDifferentCo
   ASSERT_TRUE(link) << link.error().message;
   PeerGroup& group = (*link)->group();
   const Waits waits{wait_in("a sum", 0), wait_in("a gather", 1)};
-  group.report_long_waits(waits, group_start);
+  for (auto waited = 0s; waited < mismatch_deadline; waited += 1s) group.report_long_waits(waits, group_start + waited);
   EXPECT_EQ(group.verdict(), std::nullopt);
   group.report_long_waits(waits, group_start + mismatch_deadline);
   ASSERT_TRUE(group.verdict());
@@ -192,6 +198,8 @@ TEST(Supervisor, KnowsTheLongWaitsOfItsRunningRanks) {
   all_say("a sum", group_start);
   EXPECT_EQ(supervisor.long_waits(group_start + 4s), (Waits{wait_in("a sum", 4, 3)}));
   EXPECT_EQ(supervisor.long_waits(group_start + 5s), Waits{}) << "a rank that waits says so again and again";
+  supervisor.on_message(0, rank::RankProgress{.phase = "Training"}, group_start + 5s);
+  EXPECT_EQ(supervisor.long_waits(group_start + 5s), Waits{}) << "a report says nothing of waits";
   all_say("a sum", group_start + 6s);
   supervisor.on_message(0, rank::Beat{}, group_start + 6s);
   EXPECT_EQ(supervisor.long_waits(group_start + 6s), (Waits{wait_in("a sum", 5, 2)})) << "rank 4 has gone on";

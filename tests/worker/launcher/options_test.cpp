@@ -70,6 +70,7 @@ TEST(ParseOptions, ReadsEveryDeadline) {
   const auto options = parse_options({},
                                      rank::environment_of({{"TRAINYARD_RENDEZVOUS_SECONDS", "20"},
                                                            {"TRAINYARD_HEARTBEAT_SECONDS", "2"},
+                                                           {"TRAINYARD_COLLECTIVE_SECONDS", "40"},
                                                            {"TRAINYARD_HANG_SECONDS", "30"},
                                                            {"TRAINYARD_FAREWELL_SECONDS", "3"},
                                                            {"TRAINYARD_GRACE_SECONDS", "120"}}),
@@ -77,7 +78,7 @@ TEST(ParseOptions, ReadsEveryDeadline) {
   ASSERT_TRUE(options) << options.error().message;
   EXPECT_EQ(options->peers.rendezvous_deadline, 20s);
   EXPECT_EQ(options->peers.silence_deadline, 2s);
-  EXPECT_EQ(options->peers.mismatch_deadline, 3s);
+  EXPECT_EQ(options->peers.mismatch_deadline, 10s);
   EXPECT_EQ(options->peers.beat_interval, 500ms);
   EXPECT_EQ(options->peers.farewell_to_late_peers, 3s);
   EXPECT_EQ(options->ranks.alive_deadline, 2s);
@@ -90,7 +91,7 @@ TEST(ParseOptions, HasTheDeadlinesOfTheDocumentationWhereNoneIsSet) {
   ASSERT_TRUE(options) << options.error().message;
   EXPECT_EQ(options->peers.rendezvous_deadline, 600s);
   EXPECT_EQ(options->peers.silence_deadline, 10s);
-  EXPECT_EQ(options->peers.mismatch_deadline, 15s);
+  EXPECT_EQ(options->peers.mismatch_deadline, 60s);
   EXPECT_EQ(options->peers.beat_interval, 1s);
   EXPECT_EQ(options->peers.farewell_to_late_peers, 1s);
   EXPECT_EQ(options->ranks.alive_deadline, 10s);

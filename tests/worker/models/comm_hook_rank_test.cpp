@@ -27,8 +27,7 @@ std::pair<int, std::string> train(const std::string& options, const std::string&
                         .variables = {{"TRAINYARD_SPEC", training},
                                       {"OMP_NUM_THREADS", "1"},
                                       {"CUDA_VISIBLE_DEVICES", "-1"},
-                                      {"TRAINYARD_HEARTBEAT_SECONDS", "3"},
-                                      {"TRAINYARD_COLLECTIVE_SECONDS", "16"}},
+                                      {"TRAINYARD_COLLECTIVE_SECONDS", "24"}},
                         .store_script = "exec " + paths::program("trainyard-store") + " \"$@\""};
   const std::string program = "exec " + paths::build("tests/worker/models/hooked_model");
   LauncherProcess zero{group, 0, program};
