@@ -37,6 +37,11 @@ std::string LogTail::read_soon() {
   return is_overdue ? lines + rest() : lines;
 }
 
+std::string LogTail::read_rest() {
+  for (std::string bytes = read(); !bytes.empty(); bytes = read()) part_ += bytes;
+  return rest();
+}
+
 std::string with_prefix(const std::string& lines, const std::string& prefix) {
   std::string text;
   for (std::size_t begin = 0; begin < lines.size();) {
@@ -67,11 +72,9 @@ RankOutput OutputFollower::read_rest() {
   RankOutput news;
   for (std::size_t index = 0; index < tails_.size(); ++index) {
     const FollowedLog& log = followed_[index];
-    for (std::string lines = tails_[index].read_lines(); !lines.empty(); lines = tails_[index].read_lines()) {
-      append(log, lines, news);
-    }
-    if (const std::string part = tails_[index].rest(); !part.empty())
-      append(log, log.prefix.empty() ? part : part + "\n", news);
+    std::string text = tails_[index].read_rest();
+    if (!log.prefix.empty() && !text.empty() && !text.ends_with('\n')) text += '\n';
+    append(log, text, news);
   }
   return news;
 }

@@ -21,6 +21,8 @@ class LogTail {
   [[nodiscard]] std::string read_lines();
   /// As read_lines(), but an incomplete line is kept back for one call only.
   [[nodiscard]] std::string read_soon();
+  /// All that is left, with an incomplete line that was kept back or is the last.
+  [[nodiscard]] std::string read_rest();
   /// The incomplete line that read_lines() or read_soon() kept back.
   [[nodiscard]] std::string rest() { return std::exchange(part_, {}); }
 

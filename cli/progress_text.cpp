@@ -8,6 +8,7 @@
 
 #include "api/contract.hpp"
 #include "cli/checkpoint_request.hpp"
+#include "common/text.hpp"
 #include "local/log_files.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/progress.hpp"
@@ -199,9 +200,10 @@ std::string one_line(const std::string& text) {
     }
   }
   while (line.ends_with(" | ")) line.resize(line.size() - 3);
-  if (line.size() > length_max)
-    line = line.substr(0, length_max / 2) + " ... " + line.substr(line.size() - length_max / 2);
-  return line;
+  if (line.size() <= length_max) return line;
+  std::string beginning = keep_beginning(line, length_max / 2 + 3);
+  beginning.resize(beginning.size() - 3);  // The end has the mark.
+  return beginning + " " + keep_end(line, length_max / 2 + 4);
 }
 
 std::string plain_path(const std::string& uri) {

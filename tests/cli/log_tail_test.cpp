@@ -80,6 +80,15 @@ TEST_F(LogTailTest, TheFollowerShowsEachAttemptToItsLastWord) {
   EXPECT_EQ(follower.read_rest(), RankOutput{});
 }
 
+TEST_F(LogTailTest, TheFollowerShowsALastLineOfAnyLength) {
+  OutputFollower follower{folder_.path(), {{.rank = 0}}};
+  const std::string line(3'000'000, 'x');
+  append("attempt-1/rank-0.log", line);
+  std::size_t shown = follower.read(1).output.size();
+  shown += follower.read_rest().output.size();
+  EXPECT_EQ(shown, line.size());
+}
+
 TEST_F(LogTailTest, TheFollowerKeepsStandardErrorApart) {
   OutputFollower follower{folder_.path(),
                           {{.rank = 0, .stream = local::LogStream::output},

@@ -227,6 +227,9 @@ TEST(OneLine, LeavesOutTheMiddleOfALongText) {
   EXPECT_EQ(one_line(std::string(600, 'x')), std::string(600, 'x'));
   EXPECT_EQ(one_line(std::string(400, 'a') + std::string(201, 'b')),
             std::string(300, 'a') + " ... " + std::string(99, 'a') + std::string(201, 'b'));
+  EXPECT_EQ(one_line(std::string(299, 'a') + "\u00fc" + std::string(299, 'c') + "\u00fc" + std::string(299, 'b')),
+            std::string(299, 'a') + " ... " + std::string(299, 'b'))
+      << "cut between characters";
   EXPECT_EQ(one_line("\n\na\n\n b\x7f\n"), "a |  b");
 }
 
