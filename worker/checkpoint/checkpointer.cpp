@@ -161,7 +161,9 @@ class StoreCheckpointer final : public Checkpointer {
     auto restored = run_.restore(host->entries());
     if (restored && is_by_hand_ && communicator_.rank() == 0) signs_.emplace(*store_, clock_, run_.generation());
     if (!restored || !*restored) return restored;
-    TRY(agree(communicator_, host->copy_to(state)));
+    const auto copied = host->copy_to(state);
+    if (const auto agreed = agree(communicator_, copied); !agreed)
+      return tl::unexpected(copied ? as_seen_by_others(agreed.error(), "restore") : copied.error());
     return restored;
   }
 
@@ -235,7 +237,7 @@ class StoreCheckpointer final : public Checkpointer {
     try {
       const auto objections = gather_all(communicator_, objection(is_whole, options));
       if (!objections) {
-        outcome.saved = tl::unexpected(is_whole ? as_seen_by_others(objections.error()) : objections.error());
+        outcome.saved = tl::unexpected(is_whole ? as_seen_by_others(objections.error(), "save") : objections.error());
         return;
       }
       const auto first = std::ranges::find_if(*objections, [](const nlohmann::json& one) { return one != ""; });
@@ -263,9 +265,9 @@ class StoreCheckpointer final : public Checkpointer {
 
   // The failure of another rank. Its device failed alone: the ranks that are whole have lost a peer, and their own
   // nodes must not be avoided for it.
-  static Error as_seen_by_others(Error error) {
+  static Error as_seen_by_others(Error error, std::string_view tried) {
     if (dist::failed_part_of_text(error.message) != dist::FailedPart::device) return error;
-    return {ErrorKind::cancelled, "another rank cannot save: " + error.message};
+    return {ErrorKind::cancelled, fmt::format("another rank cannot {}: {}", tried, error.message)};
   }
 
   Result<std::string> make_copies(const nlohmann::json& values, std::int64_t step) {

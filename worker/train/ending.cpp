@@ -76,12 +76,11 @@ Meaning meaning_of(Stage stage, ErrorKind kind) {
 rank::RankEnd end_of(Stage stage, const Error& error) {
   Meaning meaning = meaning_of(stage, error.kind);
   const dist::FailedPart part = dist::failed_part_of_text(error.message);
-  // A save copies from the device, which may be the first to show that the device has failed.
-  const bool is_of_peer = error.kind == ErrorKind::cancelled;
-  if (stage == Stage::save && part == dist::FailedPart::device && !is_of_peer)
-    meaning = {contract::exit_device, "DeviceFailed"};
-  // Saving and restoring may take memory of the device. The storage is not at fault where there is none.
   const bool moves_state = stage == Stage::save || stage == Stage::checkpoint;
+  // A save copies from the device and a restore to it, which may be the first to show that the device has failed.
+  const bool is_of_peer = error.kind == ErrorKind::cancelled;
+  if (moves_state && part == dist::FailedPart::device && !is_of_peer) meaning = {contract::exit_device, "DeviceFailed"};
+  // Both may also take memory of the device. The storage is not at fault where there is none.
   if (moves_state && error.kind == ErrorKind::internal && part == dist::FailedPart::device_memory)
     meaning = {contract::exit_failure, "DeviceOutOfMemory"};
   return {

@@ -374,5 +374,36 @@ TEST(ASaveWithACopyOnTheDevice, IsLostToTheOtherRanksByAPeerWhereOneRanksDeviceF
   EXPECT_EQ(errors[1].message, "another rank cannot save: " + errors[0].message);
 }
 
+TEST(ARestoreToADevice, IsLostToTheOtherRanksByAPeerWhereOneRanksDeviceFails) {
+  std::vector<Error> errors(2);
+  fakes::MemoryObjects objects;
+  fakes::run_ranks(2, [&](fakes::RankThread& rank) {
+    const fakes::FakeClock clock;
+    const auto open_attempt = [&](std::int64_t attempt) {
+      return *open_checkpointer(std::make_unique<fakes::MemoryStore>(objects), a_place(),
+                                {.job = "team/a", .job_uid = "uid", .attempt = attempt, .fingerprint = "f"},
+                                *rank.checkpoint_communicator, clock);
+    };
+    State state = a_training_state();
+    if (rank.rank == 1)
+      for (Entry& entry : state.entries) entry.tensor = entry.tensor.cpu();
+    const auto first = open_attempt(1);
+    ASSERT_TRUE(first->restore(state));
+    first->begin_save(state, 10, {});
+    ASSERT_TRUE(first->take_outcome(std::chrono::minutes{1})->saved);
+
+    const auto second = open_attempt(2);
+    if (rank.rank == 0) late_device::fail_copy_after(0);
+    const auto restored = second->restore(state);
+    if (rank.rank == 0) late_device::fail_copy_after(-1);
+    ASSERT_FALSE(restored);
+    errors[static_cast<std::size_t>(rank.rank)] = restored.error();
+  });
+  EXPECT_EQ(errors[0].kind, ErrorKind::internal);
+  EXPECT_TRUE(errors[0].message.starts_with("restoring ")) << errors[0].message;
+  EXPECT_EQ(errors[1].kind, ErrorKind::cancelled);
+  EXPECT_EQ(errors[1].message, "another rank cannot restore: rank 0: " + errors[0].message);
+}
+
 }  // namespace
 }  // namespace trainyard::checkpoint

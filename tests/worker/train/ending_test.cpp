@@ -75,14 +75,16 @@ TEST(EndOf, SaysInItsExitCodeIfARestartCanHelp) {
   }
 }
 
-TEST(EndOf, ChargesASaveThatFailsByItsDeviceToTheNodeAndNotToTheStorage) {
+TEST(EndOf, ChargesASaveOrARestoreThatFailsByItsDeviceToTheNodeAndNotToTheStorage) {
   const Error error{.kind = ErrorKind::internal,
                     .message = "copying the state to the host: CUDA error: uncorrectable ECC error encountered",
                     .retry_after = {}};
-  EXPECT_EQ(
-      end_of(Stage::save, error),
-      (rank::RankEnd{
-          .exit_code = contract::exit_device, .reason = "DeviceFailed", .message = error.message, .culprit = {}}));
+  for (const Stage stage : {Stage::save, Stage::checkpoint}) {
+    EXPECT_EQ(
+        end_of(stage, error),
+        (rank::RankEnd{
+            .exit_code = contract::exit_device, .reason = "DeviceFailed", .message = error.message, .culprit = {}}));
+  }
 }
 
 TEST(EndOf, ChargesTheFailedDeviceOfAnotherRankToNoNode) {
