@@ -60,7 +60,7 @@ c10::intrusive_ptr<c10d::Work> BufferBroadcast::begin() {
 }
 
 c10::intrusive_ptr<c10d::Work> BufferBroadcast::meet() {
-  std::vector<torch::Tensor> one{torch::zeros({1}, packed_.bytes().options())};
+  std::vector<torch::Tensor> one{torch::zeros({1}, packed_.bytes().options().dtype(torch::kFloat))};
   return process_group_->allreduce(one);
 }
 
