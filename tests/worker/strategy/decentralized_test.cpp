@@ -21,6 +21,7 @@
 #include "tests/worker/fakes/broken_group.hpp"
 #include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
+#include "tests/worker/strategy/told_optimizer.hpp"
 #include "worker/strategy/byte_grad.hpp"
 #include "worker/train/optimizers.hpp"
 
@@ -250,39 +251,10 @@ TEST(ShiftOne, RefusesAnOddNumberOfRanks) {
   });
 }
 
-/// An optimizer that writes down what it is told.
-class Listener final : public Optimizer {
- public:
-  explicit Listener(std::vector<std::string>& told) : told_{told} {}
-  void step() override { told_.emplace_back("step"); }
-  void step_unless(const torch::Tensor& found_inf) override {
-    told_.push_back(found_inf.item<float>() != 0.0F ? "no step" : "step unless");
-  }
-  void set_lr_factor(double factor) override { told_.push_back(factor == 0.5 ? "half of the rate" : "another rate"); }
-  [[nodiscard]] NamedTensors state() override { return {{"state", state_}}; }
-  void before_save() override { told_.emplace_back("before a save"); }
-  void after_restore() override { told_.emplace_back("after a restore"); }
-
- private:
-  std::vector<std::string>& told_;
-  torch::Tensor state_ = torch::zeros({1});
-};
-
 TEST(Decentralized, HandsAllCallsOnToTheModelsOptimizer) {
   run_ranks(2, [](RankThread& rank) {
-    std::vector<std::string> told;
     const auto sync = make_decentralized(parts_of(make_parameters(rank.rank), rank, 1), PeerSelection::all);
-    const auto optimizer = sync->adapt(std::make_unique<Listener>(told));
-    optimizer->set_lr_factor(0.5);
-    optimizer->step();
-    optimizer->step_unless(torch::zeros({}));
-    optimizer->step_unless(torch::ones({}));
-    optimizer->before_save();
-    optimizer->after_restore();
-    EXPECT_EQ(told, (std::vector<std::string>{"half of the rate", "step", "step unless", "no step", "before a save",
-                                              "after a restore"}));
-    ASSERT_EQ(optimizer->state().size(), 1U);
-    EXPECT_EQ(optimizer->state()[0].first, "state");
+    expect_hands_on([&](std::unique_ptr<Optimizer> optimizer) { return sync->adapt(std::move(optimizer)); });
   });
 }
 
