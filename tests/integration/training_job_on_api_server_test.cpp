@@ -58,7 +58,7 @@ TEST_F(TrainingJobOnApiServer, IsPrintedAsALineThatSaysHowFarItIs) {
   write_full_status();
   const std::string table = kubectl({"get", "tj"});
   EXPECT_THAT(table, ContainsRegex("NAME +PHASE +READY +STEP +LOSS +CHECKPOINT +RESTARTS +AGE"));
-  EXPECT_THAT(table, ContainsRegex("job +Running +2/2 +512/900 +0.5 +400 +1 "));
+  EXPECT_THAT(table, ContainsRegex("job +Running +2/2 +512/900 +0.5 +400 +3 "));
 }
 
 TEST_F(TrainingJobOnApiServer, IsScaledOnlyWhileItIsSuspended) {
@@ -70,7 +70,8 @@ TEST_F(TrainingJobOnApiServer, IsScaledOnlyWhileItIsSuspended) {
   EXPECT_THAT(kubectl({"scale", "tj", "job", "--replicas", "3"}), HasSubstr("scaled"));
   const json scale = json::parse(kubectl({"get", "--subresource", "scale", "tj", "job", "--output", "json"}));
   EXPECT_EQ(scale.at("spec").at("replicas"), 3);
-  EXPECT_EQ(scale.at("status"), (json{{"replicas", 2}, {"selector", "trainyard.dev/job=a"}}));
+  EXPECT_EQ(scale.at("status"),
+            (json{{"replicas", api::a_full_status().replicas.ready}, {"selector", "trainyard.dev/job=a"}}));
 }
 
 TEST_F(TrainingJobOnApiServer, IsExplainedByKubectl) {
