@@ -128,8 +128,9 @@ class Module : public torch::nn::Module {
   /// history. Waits for the other ranks to call, but not for the device. May be called where the facts are known, by
   /// all ranks alike: in the same order, with tensors of equal shape, dtype and kind of device. Throws
   /// std::invalid_argument, naming the ranks, for tensors that differ. A call that some rank does not make ends the
-  /// attempt after about three minutes (without a launcher: when the deadline of collectives is over). The last batch
-  /// of a validation differs between ranks, and some have none: gather after it instead (Callback::on_validation_end).
+  /// attempt after about three minutes where the launchers see it, and else when the deadline of collectives is over.
+  /// The last batch of a validation differs between ranks, and some have none: gather after it instead
+  /// (Callback::on_validation_end).
   [[nodiscard]] torch::Tensor all_gather(const torch::Tensor& tensor) const;
   /// Stacks each defined tensor of a tree, by one message for all tensors on one device.
   [[nodiscard]] TensorTree all_gather(const TensorTree& tree) const;

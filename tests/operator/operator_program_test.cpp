@@ -15,7 +15,7 @@
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
 
-// What the flags of trainyard-operator lead to: the requests of its process, and its answers to probes.
+// Flags of trainyard-operator, tested by the requests that its process sends and by its answers to probes.
 
 namespace trainyard {
 namespace {

@@ -21,8 +21,8 @@ struct PeerSettings {
       1'500};  ///< How long a launcher with a failure waits for the hub's verdict.
   std::chrono::milliseconds farewell_to_late_peers{1'000};  ///< How long the hub of a broken group waits for launchers
                                                             ///< that have not connected yet, to send them the verdict.
-  std::chrono::milliseconds mismatch_deadline{60'000};  ///< A group fails once all ranks have waited for so long, but
-                                                        ///< in different collectives.
+  std::chrono::milliseconds mismatch_deadline{60'000};  ///< A group fails when all ranks have told of long waits, in
+                                                        ///< different collectives, for this time.
 };
 
 /// The group as one launcher sees it, on rank 0's side (PeerHub) and on the other launchers' (PeerSpoke).

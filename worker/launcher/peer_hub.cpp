@@ -134,7 +134,7 @@ void PeerHub::on_time(Instant now) {
 void PeerHub::check_for_mismatch(Instant now) {
   std::vector<LongWait> waits = own_long_waits_;
   for (const auto& [id, connection] : connections_) {
-    // What a silent launcher said before may not be so any more.
+    // The last words of a launcher that is silent now may be out of date.
     if (now - connection.heard >= settings_.mismatch_deadline) continue;
     waits.insert(waits.end(), connection.long_waits.begin(), connection.long_waits.end());
   }

@@ -19,6 +19,11 @@ constexpr std::size_t message_bytes_max =
     frame_bytes_max / 8;                 // An escaped byte takes up to six, and the rest needs room.
 constexpr std::size_t missing_max = 32;  // A sentence names fewer; the hub knows all.
 
+/// Bounded when it is sent and when it is received.
+std::string name_of_collective(const std::string& name) {
+  return keep_beginning(name, rank::collective_bytes_max);
+}
+
 json to_json(const Hello& hello) {
   return {{"type", "hello"},
           {"job", hello.job},
@@ -41,9 +46,8 @@ json to_json(const PeerBeat& beat) {
   const auto end = beat.missing.begin() + static_cast<std::ptrdiff_t>(std::min(beat.missing.size(), missing_max));
   json object{{"type", "beat"}, {"missing", std::vector<std::int64_t>(beat.missing.begin(), end)}};
   for (const LongWait& wait : beat.long_waits) {
-    object["longWaits"].push_back({{"collective", keep_beginning(wait.collective, rank::collective_bytes_max)},
-                                   {"ranks", wait.ranks},
-                                   {"firstRank", wait.first_rank}});
+    object["longWaits"].push_back(
+        {{"collective", name_of_collective(wait.collective)}, {"ranks", wait.ranks}, {"firstRank", wait.first_rank}});
   }
   return object;
 }
@@ -76,7 +80,8 @@ PeerMessage from_json(const json& object, const std::string& type) {
   if (type == "beat") {
     PeerBeat beat{.missing = object.at("missing").get<std::vector<std::int64_t>>(), .long_waits = {}};
     for (const json& wait : object.value("longWaits", json::array())) {
-      beat.long_waits.push_back({.collective = wait.at("collective").get<std::string>(),
+      if (beat.long_waits.size() == long_waits_max) break;
+      beat.long_waits.push_back({.collective = name_of_collective(wait.at("collective").get<std::string>()),
                                  .ranks = wait.at("ranks").get<std::int64_t>(),
                                  .first_rank = wait.at("firstRank").get<std::int64_t>()});
     }

@@ -147,7 +147,7 @@ Result<RankMessage> decode_rank_message(std::string_view packet) {
     const json object = json::parse(packet);
     const auto type = object.at("type").get<std::string>();
     if (type == "alive") return Alive{};
-    if (type == "beat") return Beat{.long_wait = object.value("longWait", "")};
+    if (type == "beat") return Beat{.long_wait = keep_beginning(object.value("longWait", ""), collective_bytes_max)};
     if (type == "progress") return progress_from(object);
     if (type == "end") return end_from(object);
     if (type == "checkpoint") return checkpoint_request_from(object);

@@ -44,6 +44,16 @@ class ControllerTest : public testing::Test {
     };
     return std::make_unique<Controller>(api_, clock_, std::move(options), counters_);
   }
+  json status() { return api_.get(kube::training_jobs, "ns", "a")->value("status", json::object()); }
+  /// Creates the job "a", and returns once `controller` knows that a pod of it is on the node "node".
+  void run_job_on_node(Controller& controller) {
+    ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+    ASSERT_TRUE(eventually([&] { return status().value("formed", false); }));
+    json pod = api_.list(kube::pods, {.name_space = "ns"})->items.front();
+    pod["spec"]["nodeName"] = "node";
+    ASSERT_TRUE(api_.update(kube::pods, "ns", pod));
+    ASSERT_TRUE(eventually([&] { return controller.caches().pods.on_node("node").size() == 1; }));
+  }
 
   const SystemClock clock_{};
   local::MemoryApi api_{clock_};
@@ -89,13 +99,7 @@ TEST_F(ControllerTest, ReplacesAGroupWhenANodeIsLost) {
   ASSERT_TRUE(api_.create(kube::nodes, "", node("True")));
   ASSERT_TRUE(api_.update_status(kube::nodes, "", node("True")));
   const auto controller = start();
-  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
-  const auto status = [&] { return api_.get(kube::training_jobs, "ns", "a")->value("status", json::object()); };
-  ASSERT_TRUE(eventually([&] { return status().value("formed", false); }));
-  json pod = api_.list(kube::pods, {.name_space = "ns"})->items.front();
-  pod["spec"]["nodeName"] = "node";
-  ASSERT_TRUE(api_.update(kube::pods, "ns", pod));
-  ASSERT_TRUE(eventually([&] { return controller->caches().pods.on_node("node").size() == 1; }));
+  ASSERT_NO_FATAL_FAILURE(run_job_on_node(*controller));
   ASSERT_TRUE(api_.update_status(kube::nodes, "", node("Unknown")));
   EXPECT_TRUE(eventually([&] { return status().value("attempt", 0) == 2; }));
 }
@@ -107,13 +111,7 @@ TEST_F(ControllerTest, ReconcilesTheJobsOfANodeThatIsRemoved) {
   ASSERT_TRUE(api_.create(kube::nodes, "", node));
   ASSERT_TRUE(api_.update_status(kube::nodes, "", ready));
   const auto controller = start();
-  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
-  const auto status = [&] { return api_.get(kube::training_jobs, "ns", "a")->value("status", json::object()); };
-  ASSERT_TRUE(eventually([&] { return status().value("formed", false); }));
-  json pod = api_.list(kube::pods, {.name_space = "ns"})->items.front();
-  pod["spec"]["nodeName"] = "node";
-  ASSERT_TRUE(api_.update(kube::pods, "ns", pod));
-  ASSERT_TRUE(eventually([&] { return controller->caches().pods.on_node("node").size() == 1; }));
+  ASSERT_NO_FATAL_FAILURE(run_job_on_node(*controller));
   ASSERT_TRUE(eventually([&] { return controller->queue_size() == 0; }));
   const std::int64_t reconciles = counters_.reconciles;
   ASSERT_TRUE(api_.remove(kube::nodes, "", "node"));
@@ -123,7 +121,6 @@ TEST_F(ControllerTest, ReconcilesTheJobsOfANodeThatIsRemoved) {
 TEST_F(ControllerTest, MakesAServiceAgainThatSomebodyDeleted) {
   const auto controller = start();
   ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
-  const auto status = [&] { return api_.get(kube::training_jobs, "ns", "a")->value("status", json::object()); };
   ASSERT_TRUE(eventually([&] { return status().value("formed", false); }));
   ASSERT_TRUE(eventually([&] { return controller->queue_size() == 0; }));
   const auto services = [&] { return api_.list(kube::services, {.name_space = "ns"})->items; };
@@ -153,7 +150,6 @@ TEST_F(ControllerTest, CountsWhatItsMetricsShow) {
 TEST_F(ControllerTest, IsWokenByAPodWhoseLabelNamesAnotherJob) {
   const auto controller = start();
   ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
-  const auto status = [&] { return api_.get(kube::training_jobs, "ns", "a")->value("status", json::object()); };
   ASSERT_TRUE(eventually([&] { return status().value("formed", false); }));
   const std::string pod = api_.list(kube::pods, {.name_space = "ns"})->items.front()["metadata"]["name"];
   const json other = {{"metadata", {{"labels", {{"trainyard.dev/job", "other"}}}}}};

@@ -124,12 +124,9 @@ TEST(ProgressPoller, AsksNoPodOfAnotherNamespaceOrOwner) {
   EXPECT_EQ(fixture.urls, std::set<std::string>{"http://10.0.0.7:29503/status"});
 }
 
-TEST(ProgressPoller, AsksNoPodOfRank0sNameThatAnotherOwns) {
-  Fixture fixture;
-  resource::Pod foreign = rank_0();
-  foreign.metadata.controller->kind = "ReplicaSet";
-  foreign.pod_ip = "10.0.0.66";
-  fixture.caches.pods.put(foreign);
+/// Polls the job of `fixture` beside a second one until ranks were asked five times: only the second one's rank 0 may
+/// be among them.
+void expect_only_second_job_is_asked(Fixture& fixture) {
   api::TrainingJob second = running_job();
   second.metadata.name = "second";
   second.metadata.uid = "abcd-second-uid";
@@ -145,6 +142,15 @@ TEST(ProgressPoller, AsksNoPodOfRank0sNameThatAnotherOwns) {
   ASSERT_TRUE(fixture.wait_for_polls(5));
   const std::scoped_lock lock{fixture.mutex};
   EXPECT_EQ(fixture.urls, std::set<std::string>{"http://10.0.0.7:29503/status"});
+}
+
+TEST(ProgressPoller, AsksNoPodOfRank0sNameThatAnotherOwns) {
+  Fixture fixture;
+  resource::Pod foreign = rank_0();
+  foreign.metadata.controller->kind = "ReplicaSet";
+  foreign.pod_ip = "10.0.0.66";
+  fixture.caches.pods.put(foreign);
+  expect_only_second_job_is_asked(fixture);
 }
 
 TEST(ProgressPoller, CallsARank0UnreachableOnlyAfterAWhileAndKeepsItsLastAnswer) {
@@ -225,21 +231,7 @@ TEST(ProgressPoller, AsksNoRank0ThatDoesNotRunOrThatIsBeingDeleted) {
     pod.pod_ip = "10.0.0.66";
     change(pod);
     fixture.caches.pods.put(pod);
-    api::TrainingJob second = running_job();
-    second.metadata.name = "second";
-    second.metadata.uid = "abcd-second-uid";
-    fixture.caches.jobs.put(second);
-    resource::Pod running = rank_0();
-    running.metadata.name = "second-abcd-2-0";
-    running.metadata.uid = running.metadata.name;
-    running.metadata.controller = manifest::owner_reference(second);
-    fixture.caches.pods.put(running);
-    fixture.answer = fail(ErrorKind::unavailable, "no");
-    fixture.start();
-    fixture.poller->track({"ns", "second"});
-    ASSERT_TRUE(fixture.wait_for_polls(5));
-    const std::scoped_lock lock{fixture.mutex};
-    EXPECT_EQ(fixture.urls, std::set<std::string>{"http://10.0.0.7:29503/status"});
+    expect_only_second_job_is_asked(fixture);
   }
 }
 

@@ -73,6 +73,12 @@ TEST(RankMessages, FitIntoAPacketWhateverTheirText) {
   }
 }
 
+TEST(RankMessages, BoundTheNameOfACollective) {
+  const auto read = rank::decode_rank_message(R"({"type":"beat","longWait":")" + std::string(999, 'x') + R"("})");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(std::get<rank::Beat>(*read).long_wait.size(), rank::collective_bytes_max);
+}
+
 TEST(RankMessages, ThatAreNoneAreRefused) {
   for (const std::string packet : {"", "{}", "[]", R"({"type":"dance"})", R"({"type":"end"})",
                                    R"({"type":"progress","phase":3})", R"({"type":"checkpoint"})", "\xff"}) {
@@ -108,8 +114,10 @@ TEST(PeerMessages, FitIntoAFrameWhateverTheyHold) {
   const FailureReport of_bytes{
       {.culprit = 0, .exit_code = 1, .reason = "Error", .message = std::string(99'999, '\xff')}};
   const Refusal refusal{.job_uid = "u", .attempt = 2, .message = std::string(99'999, '\x01')};
-  for (const PeerMessage& message :
-       {PeerMessage{PeerBeat{all}}, PeerMessage{report}, PeerMessage{of_bytes}, PeerMessage{refusal}}) {
+  const LongWait long_name{.collective = std::string(9'999, '\x01'), .ranks = 1, .first_rank = 99'999};
+  const PeerBeat waits{.missing = all, .long_waits = std::vector<LongWait>(long_waits_max, long_name)};
+  for (const PeerMessage& message : {PeerMessage{PeerBeat{all}}, PeerMessage{waits}, PeerMessage{report},
+                                     PeerMessage{of_bytes}, PeerMessage{refusal}}) {
     const std::string payload = encode(message);
     EXPECT_LE(payload.size(), frame_bytes_max);
     EXPECT_TRUE(decode_peer_message(payload));
@@ -125,6 +133,17 @@ TEST(PeerMessages, NameTheFirstOfManyMissingRanks) {
     ranks.resize(32);
     EXPECT_EQ(*read, PeerMessage{PeerBeat{ranks}});
   }
+}
+
+TEST(PeerMessages, HaveNoMoreAndNoLongerWaitsThanALauncherSends) {
+  const nlohmann::json wait{{"collective", std::string(999, 'x')}, {"ranks", 1}, {"firstRank", 0}};
+  const nlohmann::json sent{
+      {"type", "beat"}, {"missing", nlohmann::json::array()}, {"longWaits", std::vector(long_waits_max + 1, wait)}};
+  const auto read = decode_peer_message(sent.dump());
+  ASSERT_TRUE(read) << read.error().message;
+  const auto& waits = std::get<PeerBeat>(*read).long_waits;
+  EXPECT_EQ(waits.size(), long_waits_max);
+  EXPECT_EQ(waits.front().collective.size(), rank::collective_bytes_max);
 }
 
 TEST(PeerMessages, ThatAreNoneAreRefused) {
