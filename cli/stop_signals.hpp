@@ -5,15 +5,16 @@
 
 namespace trainyard::cli {
 
-/// Counts the signals that ask this process to stop: SIGINT, and SIGTERM and SIGHUP unless the process was started with
-/// them ignored. Create it before other threads start, so that the signals are blocked in all of them. Any thread may
-/// call.
+/// Counts SIGINT, SIGTERM and SIGHUP, the signals that ask this process to stop. SIGTERM and SIGHUP do not count where
+/// the process was started with them ignored. Create it before other threads start, so that the signals are blocked in
+/// all of them. Any thread may call.
 ///
 /// The caller decides what a signal (Ctrl-C) does. `trainyard run`: the first suspends the job, so that its ranks save,
-/// if they can, and end; the second kills them. It exits with 128 + the first signal, unless the job ends by itself in
-/// the meantime, and the same command resumes a job that has `checkpoint` (job_run.hpp). `checkpoints get`,
-/// `checkpoints export` and `snapshots get` end after the call under way and remove unfinished files. Every other
-/// command ends at once. A worker that was started by hand: worker/launcher/supervisor.hpp, on_stop().
+/// if they can, and end. Ranks that have not ended when their pod's grace period is over are killed; the second signal
+/// kills them at once. The command exits with 128 + the first signal, unless the job ends by itself in the meantime,
+/// and the same command resumes a job that has `checkpoint` (job_run.hpp). `checkpoints get`, `checkpoints export` and
+/// `snapshots get` end after the call under way and remove unfinished files. Every other command ends at once. A worker
+/// that was started by hand: worker/launcher/supervisor.hpp, on_stop().
 class StopSignals {
  public:
   StopSignals();

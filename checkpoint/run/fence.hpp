@@ -10,21 +10,24 @@
 ///
 /// After a restart only the newest attempt completes checkpoints: its rank 0 claims the next generation, which fences
 /// all lower ones. A fenced run may still put data files. Its rank 0 calls check_newest() before and after it puts a
-/// manifest: that call fails in a fenced run, so that the save fails with the same error, and the run ends with exit
-/// code 92. No restore takes a manifest that slips in between the two calls: a checkpoint of a fenced run is superseded
-/// where its step is later than the one from which the newest attempt resumed.
+/// manifest. A call fails if the run has been fenced by then. The save then fails too, and the run ends with exit code
+/// 92, or 93 if another job fenced it.
+///
+/// A run that is fenced between the two calls still puts the manifest. The newest attempt loads that checkpoint if it
+/// finds the manifest when it lists the prefix again, before it closes its claim. Otherwise the checkpoint is
+/// superseded if its step is later than the one from which the newest attempt resumed, and no restore takes it.
 ///
 /// Where the store has no conditional create, a writer asks for an object right before it puts the object. Two writers
-/// that do so within one round trip both believe that they have created the object; the writer whose claim was
-/// overwritten gets an error when it saves.
+/// that put within one round trip of each other both believe that the object is theirs. The writer whose claim was
+/// overwritten gets an error at its next check_newest(), at the latest when it saves.
 
 namespace trainyard::checkpoint {
 
 /// Success when a run of `ours` may claim the next generation:
 ///   (1) no newer attempt of our life (the job with our UID) has claimed, and
 ///   (2) the newest run has stored its end, or it is of the same job and gives no sign of life at `now`: a killed run
-///       cannot store its end. (2) does not hold if the newest run is of a job of the same name with another UID and
-///       our job had claimed here before it, because ours is then the older job.
+///       cannot store its end. An exception: an older life of the same job may not follow a newer life that has stored
+///       no end. Ours is the older life if our UID has claimed here before and the newest claim has another UID.
 /// `store` is used only for URIs in messages.
 /// ErrorKind::conflict: (1) does not hold. invalid: (2) does not hold, and the message names the newest run's job; or a
 /// claim cannot be read, so that nobody knows which checkpoints are superseded. `retry_after`: how long the newest

@@ -36,12 +36,15 @@ class Executor {
   /// are created; (3) deletes the service or the job and changes its finalizer. Leaves out stage 3 if anything before
   /// it failed.
   ///
-  /// A refused create (quota, admission, a wrong template, a taken name) stops the creates and not the deletes. The
-  /// refusal is remembered for the next plan and is not an error. An error names the first create and the first delete
-  /// that failed. A create that meets an object of its name (409) succeeds if that is the job's own, and is the refusal
-  /// NameConflict if not; a delete that meets another UID (409) succeeds, since ours is gone. A finalizer that meets a
-  /// 409 is left for the next plan, which finds the job as it is now. Any other 409 is an error, and is tried again
-  /// with backoff.
+  /// After a failed create no further create begins; deletes go on. A refused create (quota, admission, a wrong
+  /// template, a taken name) is remembered for the next plan, and act() succeeds if nothing else failed. An error names
+  /// the first failed create, unless that was refused, and the first failed delete.
+  ///
+  /// A create that meets an object of its name (409) succeeds if that is the job's own, and is the refusal NameConflict
+  /// if not; a delete that meets another UID (409) succeeds, since ours is gone. A finalizer that meets a 409 is left
+  /// for the next plan, which finds the job as it is now. Any other 409 is an error, and is tried again with backoff.
+  /// docs/design-operator.md, "What happens on a 409?", has the pauses, and the 409s of other calls (the Lease, rank
+  /// 0's server, stores).
   [[nodiscard]] Result<void> act(const api::TrainingJob& job, const std::vector<plan::Action>& actions);
 
   /// Creates the events. One that cannot be written is logged and not tried again.

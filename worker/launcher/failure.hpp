@@ -12,10 +12,11 @@ namespace trainyard::launcher {
 /// ranks from it. These are two types, because a rank that did not fail must not exit with the culprit's `exit_code`:
 /// the operator would charge it with the failure.
 ///
-/// The culprit of a hang is the rank whose process sends no message for 10 s, or that trains or validates and reports
-/// no progress (a beat) for 600 s (the defaults). A rank that waits for it in a collective does send beats. The
-/// culprit's launcher kills it and names it, with reason Hang and exit code 95 (supervisor.hpp). Ranks that all wait
-/// for each other in different collectives have no culprit (long_waits.hpp).
+/// The culprit of a hang is the rank whose process sends no message for 10 s after its last one, or that trains or
+/// validates and reports no progress (a beat) for 600 s (the defaults). A program that never sends a message is not
+/// watched. A rank that waits for the culprit in a collective does send beats. The culprit's launcher kills the culprit
+/// and names it, with reason Hang and exit code 95 (supervisor.hpp). Ranks that all wait for each other in different
+/// collectives have no culprit (long_waits.hpp).
 struct GroupFailure {
   std::optional<std::int64_t> culprit;  ///< Global rank that failed, where it is known.
   int exit_code = 0;                    ///< Exit code of the culprit; without a culprit, that of every rank.

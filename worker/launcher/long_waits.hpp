@@ -9,13 +9,15 @@
 #include "common/clock.hpp"
 #include "worker/launcher/failure.hpp"
 
+/// failure.hpp says which rank is the culprit of a hang. This header is about the hang that has no culprit.
+///
 /// Ranks that all wait for each other for minutes, but in collectives of different names, wait for ever: the program
 /// has called a collective on some ranks only, or in another order. No rank is silent then, so that the launchers
 /// compare what each waits for.
 ///
-/// The times are long, since ranks of a healthy group may also differ for a while: the one whose data has come goes on
-/// to the next collective, and waits there for one whose data still comes. A broken network that heals takes TCP up to
-/// two minutes.
+/// The times are long, since ranks of a healthy group may also differ for a while: a rank that has received a
+/// collective's result already waits in the next one, while another rank still receives it. A broken network that heals
+/// takes TCP up to two minutes.
 namespace trainyard::launcher {
 
 /// How many of a launcher's ranks have waited for others in one collective for long.
@@ -36,7 +38,7 @@ void add_rank(std::vector<LongWait>& waits, std::int64_t rank, const std::string
 /// wait, or all wait in the same one: somebody is slow. `waits`: those of all launchers, in any order.
 [[nodiscard]] std::optional<GroupFailure> mismatch_of(const std::vector<LongWait>& waits, std::int64_t world_size);
 
-/// A mismatch that lasts. One that passes is none: a wait may have ended a moment ago, and its rank has not said so.
+/// Reports a mismatch only when it lasts, since a rank's wait may have ended before the rank could say so.
 class MismatchWatch {
  public:
   /// The failure, once `mismatch` has been there at every look for `deadline`. Looks more than 2 s apart begin anew:

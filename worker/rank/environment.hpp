@@ -12,14 +12,28 @@
 /// How a process reads its environment. Code that reads settings takes an `Environment`, so that tests can pass a
 /// table.
 ///
-/// A rank's variables: rank 3 of four pods of one rank has RANK 3, LOCAL_RANK 0, WORLD_SIZE 4, MASTER_ADDR (rank 0's
-/// pod) and MASTER_PORT, TRAINYARD_SPEC (what to train) and the ids of its job and attempt. The operator sets those of
-/// its pod (operator/manifest/pod_environment.hpp), and the launcher those that differ between the ranks of a pod
-/// (worker/launcher/rank_process.cpp). Both also set these numbers under torchrun's names (NODE_RANK, GROUP_RANK,
-/// TORCHELASTIC_... and more). The operator adds the ports of Trainyard's own connections and the keys of
-/// checkpoint.credentialsSecret; the launcher OMP_NUM_THREADS, GLIBC_TUNABLES and the link to itself. The table of all:
-/// docs/design-worker.md, "What is in rank 3's environment?". group_environment.hpp reads a rank's place from them,
-/// launch_environment.hpp from the variables of torchrun, MPI and Slurm.
+/// A rank's variables, with the values of rank 3 of four pods of one rank each. The operator sets the pod's
+/// (operator/manifest/pod_environment.hpp, which names the other files), and the launcher completes them for each rank
+/// process (worker/launcher/rank_process.cpp).
+///   - The operator, and the launcher again: RANK, NODE_RANK, GROUP_RANK and ROLE_RANK 3, LOCAL_RANK 0, WORLD_SIZE 4,
+///     LOCAL_WORLD_SIZE 1, MASTER_ADDR (rank 0's pod), MASTER_PORT, TRAINYARD_STORE_PORT and TRAINYARD_PEER_PORT. A pod
+///     of several ranks has no RANK, LOCAL_RANK and ROLE_RANK: there they come from the launcher alone.
+///   - The operator, torchrun's other names: GROUP_WORLD_SIZE, ROLE_WORLD_SIZE, ROLE_NAME, TORCHELASTIC_{RUN_ID,
+///     RESTART_COUNT, MAX_RESTARTS, USE_AGENT_STORE} and PET_{NNODES, NPROC_PER_NODE, NODE_RANK, MASTER_ADDR,
+///     MASTER_PORT, RDZV_ID}.
+///   - The operator, Trainyard's own: TRAINYARD_SPEC (what to train), TRAINYARD_{JOB, NAMESPACE, JOB_UID, ATTEMPT,
+///     STATUS_PORT, GRACE_SECONDS, GPUS_PER_POD}; TRAINYARD_NODE_NAME with GPUs or local checkpoints;
+///     TRAINYARD_CPU_MILLICORES with a CPU request.
+///   - The user: the `env` of the template's container, without variables that have one of the operator's names above;
+///     and the keys of checkpoint.credentialsSecret. For gs:// these are files, and variables too only if the job also
+///     uses s3:// or az://.
+///   - The operator, each only where it applies and the template does not set it: PYTHONUNBUFFERED, HOME, USER,
+///     TORCH_NCCL_ASYNC_ERROR_HANDLING, AWS_REGION, AWS_ENDPOINT_URL_S3, GOOGLE_APPLICATION_CREDENTIALS.
+///   - The launcher: OMP_NUM_THREADS, with TRAINYARD_CHOSE_THREADS 1, and GLIBC_TUNABLES, where they are not set;
+///     TRAINYARD_HAS_LAUNCHER, TRAINYARD_LAUNCHER_FOLDER, TRAINYARD_RANK_LINK_FD (the link to the launcher).
+/// The launcher removes TRAINYARD_REQUEST_TOKEN, which the operator gives the pod. The values as a table:
+/// docs/design-worker.md, "What is in rank 3's environment?". group_environment.hpp reads a rank's place from the
+/// variables, launch_environment.hpp from those of MPI and Slurm where the operator, torchrun or the user has set none.
 namespace trainyard::rank {
 
 /// Returns the variable's value, or nothing where the variable is not set. A variable set to "" is treated as not set,

@@ -24,7 +24,8 @@ namespace trainyard::strategy {
 /// thread. A bucket's tensor has the gradients of its parameters one after the other, then for each parameter one
 /// number, which is zero where this rank's loss did not use the parameter. The bucket's exchange sums both. A bucket is
 /// sent once all of its parameters have their gradients and all earlier buckets are sent, so that every rank sends the
-/// buckets in one order, in whatever order its gradients come.
+/// buckets in one order, in whatever order its gradients come. Only a step's last backward pass fills and sends
+/// buckets. finish() sends those that are left; after send_at_end() it sends all of them.
 class GradientBuckets {
  public:
   /// `parameters`: leaves that need a gradient, on one device, in the same order on all ranks, dense in any memory
@@ -35,8 +36,8 @@ class GradientBuckets {
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
   /// From now on finish() sends all buckets, after the backward pass. ddp asks for it with syncBatchNorm, whose layers
-  /// begin collectives of their own in the backward pass: all ranks must begin the same ones in the same order, and
-  /// when a bucket is full depends on the parameters that a rank's loss used.
+  /// begin collectives of their own in the backward pass: all ranks must begin the same collectives in the same order,
+  /// but the moment at which a bucket is full differs between ranks whose losses use different parameters.
   void send_at_end() { sends_at_end_ = true; }
   /// From now on `timeline`, which outlives the object, gets the times of each bucket. To be called once.
   void record_in(ExchangeTimeline& timeline);
@@ -45,10 +46,11 @@ class GradientBuckets {
   /// Tells whether the next backward pass is the last one of its step. Only the last one fills and sends buckets; the
   /// others add to the gradients. A step of one backward pass need not call it.
   void begin_backward(bool is_last_batch) { is_last_batch_ = is_last_batch; }
-  /// Sends the buckets that the backward pass did not fill. Then waits for each bucket: by `follow`, which lets only
-  /// the calling thread's stream wait; or, where this rank's loss left out a parameter, by `wait`, because the thread
-  /// then reads from the device whether another rank used it. Errors: those of `wait` and `follow`; unavailable when a
-  /// bucket could not be sent. Throws what this rank's own device or program threw.
+  /// Sends the buckets that were not sent during the backward pass. Then waits for each bucket. `follow` makes only the
+  /// calling thread's stream wait. `wait` makes the thread itself wait; it is used where this rank's loss left out a
+  /// parameter, since the thread must then read from the device whether another rank used the parameter. Errors: those
+  /// of `wait` and `follow`; unavailable when a bucket could not be sent. Throws what this rank's own device or program
+  /// threw.
   [[nodiscard]] Result<void> finish(const WaitForWork& wait, const WaitForWork& follow);
 
   [[nodiscard]] const BucketExchange& exchange() const { return *exchange_; }
