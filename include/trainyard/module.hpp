@@ -91,8 +91,9 @@ class Module : public torch::nn::Module {
   /// The hook gets the sum of the backward passes of a step, and its future what the optimizer takes in their place, of
   /// the bucket's dtype, device and size: for the mean over the ranks the hook divides. All ranks call it for the same
   /// buckets in the same order. The buckets change only with `autotune`, from time to time. Checkpoints do not have
-  /// what the hook keeps. An exception of the hook is taken for a lost connection, unless it is InvalidJob. The job
-  /// must name the strategy ddp or ddp2, without gradientCompression.
+  /// what the hook keeps. An exception of the hook or in its future ends the rank as one of the module does; that of a
+  /// collective that has lost its connection is the loss of a peer. The job must name the strategy ddp or ddp2, without
+  /// gradientCompression.
   [[nodiscard]] virtual std::shared_ptr<c10d::CommHookInterface> configure_comm_hook(
       const c10::intrusive_ptr<c10d::ProcessGroup>& process_group);
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -16,8 +17,9 @@
 
 namespace trainyard::strategy {
 
-/// The gradients of one bucket, one after the other in one tensor. The tensors keep their storage. When a bucket is
-/// sent: gradient_buckets.hpp.
+/// The gradients of one bucket, one after the other in one tensor. The tensors keep their storage. A bucket is sent
+/// once all of its parameters have their gradients and all earlier buckets are sent, or at the step's end
+/// (gradient_buckets.hpp).
 struct ExchangedBucket {
   struct Part {
     std::size_t parameter = 0;  ///< Its index in the list of parameters.
@@ -29,6 +31,13 @@ struct ExchangedBucket {
   torch::Tensor flat;  ///< All gradients, then `used`.
   torch::Tensor used;  ///< One number for each part: above zero after the exchange where any rank used the parameter.
   std::vector<Part> parts;
+};
+
+/// Thrown by an exchange for a mistake of code that the program has written, such as its communication hook. It is the
+/// program's own end, and not the loss of a peer.
+class ProgramFailed final : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 /// Combines the gradients of a bucket over the ranks, by one collective or several. The result is the gradients' mean

@@ -1,6 +1,7 @@
 #include "worker/strategy/comm_hook.hpp"
 
 #include <ATen/core/ivalue.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <torch/types.h>
 
@@ -11,20 +12,63 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "include/trainyard/options.hpp"
+#include "worker/dist/torch_error.hpp"
 
 namespace trainyard::strategy {
 namespace {
 
 using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
+constexpr std::string_view hook_words = "the communication hook";
+
+/// Throws what a hook has thrown: as it is if it tells of a lost connection, of the device or of the job, and otherwise
+/// as the program's failure.
+[[noreturn]] void rethrow_of_hook(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const InvalidJob&) {
+    throw;
+  } catch (const c10::AcceleratorError&) {  // A kernel's mistake shows at whichever call waits for the device next.
+    throw;
+  } catch (const std::exception& error) {
+    if (dist::failed_part(error) != dist::FailedPart::program) throw;
+    throw ProgramFailed{fmt::format("{}: {}", hook_words, dist::message_of(error))};
+  } catch (...) {
+    throw ProgramFailed{fmt::format("{} threw something that is no std::exception", hook_words)};
+  }
+}
+
+bool is_lost_connection(const std::exception_ptr& thrown) {
+  try {
+    rethrow_of_hook(thrown);
+  } catch (const std::exception& error) {
+    return dist::failed_part(error) == dist::FailedPart::communication;
+  }
+}
+
+/// A future that fails when `future` does by a lost connection, and has no value otherwise. Who waits for it takes any
+/// error for a lost peer.
+Future end_of_waiting(const Future& future) {
+  auto end = c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get());
+  future->addCallback([end](c10::ivalue::Future& done) {
+    if (done.hasError() && is_lost_connection(done.exception_ptr())) {
+      end->setError(done.exception_ptr());
+    } else {
+      end->markCompleted();
+    }
+  });
+  return end;
+}
+
 /// A hook's future as a c10d::Work, which is what waits for collectives take.
 class HookWork final : public c10d::Work {
  public:
-  explicit HookWork(Future future) : future_{std::move(future)} {}
+  explicit HookWork(const Future& future) : future_{future->devices().empty() ? end_of_waiting(future) : future} {}
 
   bool isCompleted() override { return future_->completed(); }
   [[nodiscard]] bool isSuccess() const override { return future_->completed() && !future_->hasError(); }
@@ -67,9 +111,12 @@ class HookedExchange final : public BucketExchange {
     Bucket& bucket = buckets_[index];
     c10d::GradBucket shown = show(index);
     const torch::NoGradGuard no_grad;
-    bucket.future = hook_->runHook(shown);
-    if (!bucket.future)
-      throw InvalidJob{fmt::format("the communication hook has returned no future for bucket {}", index)};
+    try {
+      bucket.future = hook_->runHook(shown);
+    } catch (...) {
+      rethrow_of_hook(std::current_exception());
+    }
+    if (!bucket.future) throw InvalidJob{fmt::format("{} has returned no future for bucket {}", hook_words, index)};
     return c10::make_intrusive<HookWork>(bucket.future);
   }
 
@@ -77,15 +124,15 @@ class HookedExchange final : public BucketExchange {
     Bucket& bucket = buckets_[index];
     if (!bucket.future) return {};
     const torch::NoGradGuard no_grad;
-    const torch::Tensor result = hook_->parseHookResult(std::exchange(bucket.future, {})->value());
+    const torch::Tensor result = result_of(std::exchange(bucket.future, {}));
     const torch::Tensor& gradients = bucket.gradients;
     const bool fits = result.defined() && result.numel() == gradients.numel() && result.dtype() == gradients.dtype() &&
                       result.device() == gradients.device();
     if (!fits) {
       throw InvalidJob{
-          fmt::format("the communication hook's result for bucket {} has {}, and the bucket has {}: give the gradients "
-                      "back in the bucket's form",
-                      index, text_of(result), text_of(gradients))};
+          fmt::format("{}'s result for bucket {} has {}, and the bucket has {}: give the gradients back in the "
+                      "bucket's form",
+                      hook_words, index, text_of(result), text_of(gradients))};
     }
     if (result.const_data_ptr() != gradients.const_data_ptr()) bucket.gradients.copy_(result.reshape_as(gradients));
     return sum(bucket.of.used);
@@ -97,6 +144,14 @@ class HookedExchange final : public BucketExchange {
     torch::Tensor gradients;  // all gradients of the bucket, a view of its memory
     Future future;            // the hook's, until proceed() has taken its result
   };
+
+  [[nodiscard]] torch::Tensor result_of(const Future& future) const {
+    try {
+      return hook_->parseHookResult(future->value());
+    } catch (...) {
+      rethrow_of_hook(std::current_exception());
+    }
+  }
 
   [[nodiscard]] c10d::GradBucket show(std::size_t index) const {
     const Bucket& bucket = buckets_[index];

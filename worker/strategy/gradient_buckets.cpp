@@ -123,8 +123,9 @@ Result<void> GradientBuckets::finish_exchange(const WaitForWork& wait) {
 
 void GradientBuckets::keep(const std::exception& error, const Bucket& bucket) {
   send_error_ = dist::message_of(error);
-  // InvalidJob, and the failure of this rank's own device or kernels, are not the loss of a peer.
+  // The program's mistakes, and the failure of this rank's own device or kernels, are not the loss of a peer.
   const bool is_own = dynamic_cast<const InvalidJob*>(&error) != nullptr ||
+                      dynamic_cast<const ProgramFailed*>(&error) != nullptr ||
                       (!bucket.flat.is_cpu() && dist::failed_part(error) != dist::FailedPart::communication);
   if (is_own) own_failure_ = std::current_exception();
 }

@@ -36,6 +36,9 @@ class Callbacks {
   void restore(bool is_ended);
 
   void train_start() { each("on_train_start()", &Callback::on_train_start, module_); }
+  void before_optimizer_step(Optimizer& optimizer, const std::string& name) {
+    call("on_before_optimizer_step()", &Callback::on_before_optimizer_step, module_, optimizer, name);
+  }
   /// `losses`: the sum of the losses of `count` batches.
   void step_end(const torch::Tensor& losses, std::int64_t count);
   void epoch_end() { each("on_epoch_end()", &Callback::on_epoch_end, module_); }
@@ -55,14 +58,21 @@ class Callbacks {
   [[nodiscard]] std::optional<std::string> reason_to_stop() const;
 
  private:
+  /// Calls `function`, which messages name by `name` and the callback.
   template <typename... Parameters, typename... Arguments>
-  void each(std::string_view name, void (Callback::*function)(Parameters...), Arguments&... arguments) {
+  void call(std::string_view name, void (Callback::*function)(Parameters...), Arguments&... arguments) {
     for (std::size_t place = 0; place < callbacks_.size(); ++place) {
-      const ProgramCall after{" after step ", module_.global_step()};
       const ProgramCall of{" of the callback ", names_[place]};
       const ProgramCall call{name};
       (*callbacks_[place].*function)(arguments...);
     }
+  }
+  /// The same between two steps; messages name the first of them too.
+  template <typename... Parameters, typename... Arguments>
+  void each(std::string_view name, void (Callback::*function)(Parameters...), Arguments&... arguments) {
+    if (callbacks_.empty()) return;
+    const ProgramCall after{" after step ", module_.global_step()};
+    call(name, function, arguments...);
   }
 
   Module& module_;

@@ -208,6 +208,7 @@ Result<void> OptimizationStep::update(Turn& turn) {
     TRY(turn.of.gradients->max_over_ranks(turn.scaler->found_inf()));
     found_inf = found_inf.defined() ? torch::maximum(found_inf, turn.scaler->found_inf()) : turn.scaler->found_inf();
   }
+  if (parts_.before_step) parts_.before_step(*turn.of.optimizer, turn.of.name);
   if (const auto& clip = parts_.training.gradient_clip) {
     const torch::Tensor norm = TRY(turn.of.gradients->norm_of_all_gradients(norm_of(gradients)));
     clip_gradients(*clip, norm, gradients);

@@ -45,6 +45,8 @@ struct StepParts {
   ModuleReplicas* replicas = nullptr;  ///< They share the batches of `module`; nullptr: it has none.
   observe::StepTimer& timer;
   std::function<void()> before_update;  ///< Called before any parameter changes. Not set: nothing is.
+  /// Called before each optimizer's step, with the name of its turn. Not set: nothing is.
+  std::function<void(Optimizer& optimizer, const std::string& turn)> before_step;
   torch::Device device = torch::kCPU;
 };
 

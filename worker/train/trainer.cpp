@@ -63,6 +63,7 @@ Trainer::Trainer(TrainerParts parts)
                  [this] {
                    if (checkpoints_) checkpoints_->finish_staging();
                  },
+             .before_step = [this](auto& optimizer, auto& name) { callbacks_.before_optimizer_step(optimizer, name); },
              .device = parts_.device}},
       random_{parts_.device},
       state_{with_rows_of_parameters(make_state(parts_.module, optimizer_state(parts_.turns), random_,
@@ -438,10 +439,6 @@ StepFlags Trainer::own_flags() const {
   flags.is_stop_asked = flags.is_stop_asked || parts_.link.is_stop_requested();
   flags.is_end_asked = callbacks_.wants_stop();
   return flags;
-}
-
-Result<void> Trainer::end_queued_step() {
-  return parts_.in_flight != nullptr ? parts_.in_flight->end_step() : Result<void>{};
 }
 
 OrEnd<void> Trainer::settle() {

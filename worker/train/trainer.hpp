@@ -133,7 +133,9 @@ class Trainer final : private SavedTraining {
 
   [[nodiscard]] StepFlags own_flags() const;
   /// Bounds how far the host is ahead of the device.
-  [[nodiscard]] Result<void> end_queued_step();
+  [[nodiscard]] Result<void> end_queued_step() {
+    return parts_.in_flight != nullptr ? parts_.in_flight->end_step() : Result<void>{};
+  }
   [[nodiscard]] tl::unexpected<rank::RankEnd> lost(Stage stage, const Error& error) const {
     return train::lost(parts_.link, stage, error);
   }

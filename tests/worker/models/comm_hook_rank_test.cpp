@@ -58,6 +58,12 @@ TEST(CommHookOfAModel, ThatDoesNotFitFailsTheJobOnAllRanks) {
   EXPECT_THAT(words, HasSubstr("name ddp or ddp2, without gradientCompression"));
 }
 
+TEST(CommHookOfAModel, ThatThrowsIsTheProgramsFailureAndNoLostPeer) {
+  const auto [code, message] = train_with("throws");
+  EXPECT_EQ(code, 1);
+  EXPECT_THAT(message, HasSubstr("the communication hook: level 9 of 4"));
+}
+
 TEST(CollectiveOfAModel, ThatOneRankAloneCallsEndsTheGroupLongBeforeItsDeadline) {
   const auto [code, message] = train(R"({"gathersAlone": true})");
   EXPECT_EQ(code, 95);

@@ -30,8 +30,17 @@ class ZeroHook final : public c10d::CppCommHookInterface<ProcessGroup> {
   torch::ScalarType dtype_;
 };
 
-/// options.hook: "zeros"; "doubles" for zeros of another dtype than the gradients'; "none". Training fails once the
-/// weight has changed. options.gathersAlone: rank 0 gathers in its first step, and no other rank does.
+/// Throws.
+class BadHook final : public c10d::CppCommHookInterface<ProcessGroup> {
+ public:
+  using CppCommHookInterface::CppCommHookInterface;
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& /*bucket*/) override {
+    throw std::out_of_range{"level 9 of 4"};
+  }
+};
+
+/// options.hook: "zeros"; "doubles" for zeros of another dtype than the gradients'; "throws"; "none". Training fails
+/// once the weight has changed. options.gathersAlone: rank 0 gathers in its first step, and no other rank does.
 class HookedModel final : public trainyard::Module {
  public:
   explicit HookedModel(const trainyard::Options& options)
@@ -47,6 +56,7 @@ class HookedModel final : public trainyard::Module {
   }
   [[nodiscard]] std::shared_ptr<c10d::CommHookInterface> configure_comm_hook(const ProcessGroup& group) override {
     if (hook_ == "none") return nullptr;
+    if (hook_ == "throws") return std::make_shared<BadHook>(group);
     return std::make_shared<ZeroHook>(group, hook_ == "zeros" ? torch::kFloat : torch::kDouble);
   }
 

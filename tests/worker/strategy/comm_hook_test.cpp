@@ -1,10 +1,12 @@
 #include "worker/strategy/comm_hook.hpp"
 
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -179,21 +181,70 @@ TEST(CommHook, FailsTheJobByInvalidJobAndWithoutAFuture) {
   });
 }
 
-TEST(CommHook, ThatFailsEndsTheStepWithItsWords) {
+/// What a hook throws, at once or in its future.
+std::vector<LocalHook::Answer> both_ways(const std::exception_ptr& failure) {
+  return {[=](c10d::GradBucket&) -> Future { std::rethrow_exception(failure); },
+          [=](c10d::GradBucket&) {
+            auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+            future->setError(failure);
+            return future;
+          }};
+}
+
+TEST(CommHook, FailsTheProgramByWhateverElseItThrows) {
   run_ranks(2, [](RankThread& rank) {
-    const auto fails_at_once = [](c10d::GradBucket&) -> Future { throw std::runtime_error{"no route"}; };
-    const auto fails_later = [](c10d::GradBucket&) {
-      auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-      future->setError(std::make_exception_ptr(std::runtime_error{"no route"}));
+    for (const auto& [failure, words] :
+         {std::pair{std::make_exception_ptr(std::runtime_error{"index 7 of 4"}),
+                    "the communication hook: index 7 of 4"},
+          {std::make_exception_ptr(5), "the communication hook threw something that is no std::exception"}}) {
+      for (const LocalHook::Answer& answer : both_ways(failure)) {
+        const auto weights = two_weights();
+        GradientBuckets buckets{weights, rank.process_group, {}, by_comm_hook(std::make_shared<LocalHook>(answer))};
+        try {
+          std::ignore = hooked_step(buckets, weights, 1.0, 1.0);
+          ADD_FAILURE() << words;
+        } catch (const ProgramFailed& error) {
+          EXPECT_STREQ(error.what(), words);
+        }
+      }
+    }
+    const auto gives_a_number = [](c10d::GradBucket&) {
+      auto future = c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
+      future->markCompleted(c10::IValue{5});
       return future;
     };
-    for (const LocalHook::Answer& answer : {LocalHook::Answer{fails_at_once}, LocalHook::Answer{fails_later}}) {
+    const auto weights = two_weights();
+    GradientBuckets buckets{weights, rank.process_group, {}, by_comm_hook(std::make_shared<LocalHook>(gives_a_number))};
+    EXPECT_THROW(std::ignore = hooked_step(buckets, weights, 1.0, 1.0), ProgramFailed);
+  });
+}
+
+TEST(CommHook, LosesAPeerByWhatItsCollectivesThrow) {
+  run_ranks(2, [](RankThread& rank) {
+    const c10::SourceLocation place{"f", "f.cpp", 1};
+    const auto failure = std::make_exception_ptr(c10::DistNetworkError{place, "no route"});
+    for (const LocalHook::Answer& answer : both_ways(failure)) {
       const auto weights = two_weights();
       GradientBuckets buckets{weights, rank.process_group, {}, by_comm_hook(std::make_shared<LocalHook>(answer))};
       const auto done = hooked_step(buckets, weights, 1.0, 1.0);
       ASSERT_FALSE(done);
+      EXPECT_EQ(done.error().kind, ErrorKind::unavailable);
       EXPECT_THAT(done.error().message, testing::HasSubstr("no route"));
     }
+  });
+}
+
+TEST(CommHook, LosesAPeerThatHasGone) {
+  run_ranks(2, [](RankThread& rank) {
+    if (rank.rank == 1) return;
+    const auto weights = two_weights();
+    GradientBuckets buckets{weights,
+                            rank.process_group,
+                            {},
+                            by_comm_hook(std::make_shared<fakes::MeanHook>(rank.process_group, torch::kFloat))};
+    const auto done = hooked_step(buckets, weights, 1.0, 1.0);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().kind, ErrorKind::unavailable) << done.error().message;
   });
 }
 

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -241,6 +243,75 @@ TEST(Callbacks, AreToldOfAnExceptionWhichEndsTheRankAsTheModulesDo) {
   run.run();
   EXPECT_EQ(run.ranks[0].end.message, "the module cannot go on");
   EXPECT_THAT(recorders[0]->told, ElementsAre("start 0/0", "step 1/0", "exception 1/0"));
+}
+
+/// Writes down each optimizer's turn, and changes the gradients if told to.
+class GradientWatch final : public Callback {
+ public:
+  [[nodiscard]] std::string name() const override { return "watch"; }
+  void on_before_optimizer_step(Module& module, Optimizer& optimizer, const std::string& name) override {
+    optimizers.insert(&optimizer);
+    told.push_back(fmt::format("{}{}", name, module.global_step()));
+    const torch::NoGradGuard no_grad;
+    torch::Tensor squares = torch::zeros({});
+    for (const torch::Tensor& parameter : module.parameters()) {
+      if (!parameter.grad().defined()) continue;
+      squares += parameter.grad().square().sum();
+      if (clears) parameter.grad().zero_();
+    }
+    norms.push_back(squares.sqrt().item<double>());
+    module.log("norm_before", norms.back());
+    if (fails) throw std::runtime_error{"the gradients cannot be used"};
+  }
+
+  std::set<Optimizer*> optimizers;
+  std::vector<std::string> told;
+  std::vector<double> norms;
+  bool clears = false;
+  bool fails = false;
+};
+
+std::vector<std::shared_ptr<GradientWatch>> watch_all(TrainingRun& run) {
+  std::vector<std::shared_ptr<GradientWatch>> watches;
+  for (auto& rank : run.ranks) {
+    watches.push_back(std::make_shared<GradientWatch>());
+    rank.module->callbacks = {watches.back()};
+  }
+  return watches;
+}
+
+TEST(Callbacks, SeeTheGradientsOfAllRanksBeforeTheyAreClipped) {
+  TrainingRun run{2};
+  run.training.max_steps = 2;
+  run.training.gradient_clip = api::GradientClipSpec{.norm = 1e-3};
+  const auto watches = watch_all(run);
+  run.run();
+  for (const auto& watch : watches) {
+    EXPECT_THAT(watch->told, ElementsAre("0", "1"));
+    EXPECT_EQ(watch->optimizers.size(), 1U);
+    EXPECT_THAT(watch->norms, Each(testing::Gt(0.01)));
+  }
+  EXPECT_EQ(watches[0]->norms, watches[1]->norms);
+}
+
+TEST(Callbacks, MayChangeTheGradientsThatTheOptimizerTakes) {
+  TrainingRun run{1};
+  run.training.max_steps = 2;
+  run.training.optimizer = {.name = api::OptimizerName::sgd, .lr = 0.5};
+  watch_all(run)[0]->clears = true;
+  const torch::Tensor before = run.ranks[0].module->parameters()[2].detach().clone();
+  run.run();
+  EXPECT_EQ(run.ranks[0].end.reason, "Completed");
+  EXPECT_TRUE(torch::equal(run.ranks[0].module->parameters()[2], before));
+}
+
+TEST(Callbacks, AreNamedWithTheStepWhoseGradientsTheyRefuse) {
+  TrainingRun run{1};
+  run.training.max_steps = 2;
+  watch_all(run)[0]->fails = true;
+  run.run();
+  EXPECT_EQ(run.ranks[0].end.message, "the gradients cannot be used");
+  EXPECT_EQ(run.ranks[0].failed_call, "on_before_optimizer_step() of the callback watch in step 1");
 }
 
 TEST(Callbacks, EndTheRankByTheirOwnExceptions) {

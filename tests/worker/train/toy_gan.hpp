@@ -50,6 +50,8 @@ class ToyGan final : public Module {
     return optimizers;
   }
 
+  [[nodiscard]] std::vector<std::shared_ptr<Callback>> configure_callbacks() override { return callbacks; }
+
   [[nodiscard]] torch::Tensor generate(const torch::Tensor& seeds) {
     const torch::Tensor made = generator_(seeds) + frozen_(seeds);
     return uses_batch_norm ? norm_(made) : made;
@@ -59,6 +61,7 @@ class ToyGan final : public Module {
   }
 
   std::function<void(const std::string& name, const Batch& batch)> on_turn;  ///< As each turn begins.
+  std::vector<std::shared_ptr<Callback>> callbacks;
   double loss_factor = 1.0;
   std::optional<double> discriminator_lr;  ///< Nothing: that of the job's optimizer.
   bool detaches = true;                    ///< The fakes, in the discriminator's turn.

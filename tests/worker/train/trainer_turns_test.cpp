@@ -1,4 +1,5 @@
 // Trainings with several optimizers that take turns.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/optim.h>
@@ -8,6 +9,8 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -248,6 +251,31 @@ TEST(OptimizerTurns, SkipFromTheTurnOfALossThatIsNotFiniteToTheEndOfTheStep) {
     EXPECT_TRUE(torch::equal(skipped_generator.at(name), expected.at(name))) << name;
   }
   EXPECT_FALSE(torch::equal(second_step.at("generator.weight"), first_step.at("generator.weight")));
+}
+
+/// Writes down the turns in which it is told of an optimizer, and of which.
+class OptimizerWatch final : public Callback {
+ public:
+  [[nodiscard]] std::string name() const override { return "watch"; }
+  void on_before_optimizer_step(Module& module, Optimizer& optimizer, const std::string& name) override {
+    told.push_back(fmt::format("{} {}", name, module.global_step()));
+    optimizers[name].insert(&optimizer);
+  }
+
+  std::vector<std::string> told;
+  std::map<std::string, std::set<Optimizer*>> optimizers;
+};
+
+TEST(OptimizerTurns, AreToldToCallbacksOnceForEachStep) {
+  GanRun trained{1, 2};
+  trained.run.training.accumulate_grad_batches = 2;
+  const auto watch = std::make_shared<OptimizerWatch>();
+  trained.gans[0]->callbacks = {watch};
+  trained.end_completed();
+  EXPECT_THAT(watch->told, ElementsAre("discriminator 0", "generator 0", "discriminator 1", "generator 1"));
+  EXPECT_EQ(watch->optimizers["discriminator"].size(), 1U);
+  EXPECT_EQ(watch->optimizers["generator"].size(), 1U);
+  EXPECT_NE(watch->optimizers["discriminator"], watch->optimizers["generator"]);
 }
 
 struct TurnsCase {
