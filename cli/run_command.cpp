@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -157,7 +156,7 @@ Result<StreamChoice> StreamChoice::parse(std::string_view text) {
     choice.all_ = *all;
     return choice;
   }
-  while (!text.empty()) {
+  for (bool has_more = true; has_more;) {
     const std::string_view part = text.substr(0, text.find(','));
     const auto colon = part.find(':');
     if (colon == std::string_view::npos) return refused;
@@ -165,9 +164,9 @@ Result<StreamChoice> StreamChoice::parse(std::string_view text) {
     const auto streams = parse_number_up_to(part.substr(colon + 1), 3);
     if (!rank || !streams) return refused;
     choice.by_rank_[*rank] = *streams;
-    text.remove_prefix(std::min(part.size() + 1, text.size()));
+    has_more = part.size() < text.size();
+    if (has_more) text.remove_prefix(part.size() + 1);
   }
-  if (choice.by_rank_.empty()) return refused;
   return choice;
 }
 

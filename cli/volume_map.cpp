@@ -117,7 +117,7 @@ std::string follow(const std::string& path, const std::vector<MovedMount>& mount
     const auto rest = rest_under(path, mount.from);
     if (!rest || mount.from.size() < longest) continue;
     longest = mount.from.size();
-    followed = mount.to + *rest;
+    followed = normal(mount.to + *rest);  // A claim may be mapped to "/".
   }
   return followed;
 }

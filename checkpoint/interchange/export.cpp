@@ -7,11 +7,14 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "checkpoint/format/safetensors.hpp"
 #include "checkpoint/interchange/entry_names.hpp"
+#include "checkpoint/interchange/finite.hpp"
 #include "checkpoint/interchange/pickle.hpp"
 #include "checkpoint/interchange/zip_writer.hpp"
+#include "common/try.hpp"
 
 namespace trainyard::checkpoint {
 namespace {
@@ -38,6 +41,27 @@ tl::unexpected<Error> nothing_chosen(const Manifest& manifest, const ExportChoic
                           "export all with --all",
                           example));
 }
+
+/// Reads the tensors of a plan, and keeps which of them are not finite.
+class TensorReader {
+ public:
+  explicit TensorReader(DataStream& data) : data_{data} {}
+
+  [[nodiscard]] Result<void> read(const ExportedTensor& tensor, const TakeBytes& take) {
+    NonFiniteCounter counter{tensor.dtype};
+    TRY(data_.read(tensor.stored, [&](std::span<const std::byte> bytes) {
+      counter.take(bytes);
+      return take(bytes);
+    }));
+    if (counter.count() > 0) not_finite_.push_back({.name = tensor.name, .count = counter.count()});
+    return {};
+  }
+  [[nodiscard]] std::vector<NonFiniteTensor> take_not_finite() { return std::move(not_finite_); }
+
+ private:
+  DataStream& data_;
+  std::vector<NonFiniteTensor> not_finite_;
+};
 
 }  // namespace
 
@@ -67,8 +91,8 @@ Result<std::vector<ExportedTensor>> plan_export(const Manifest& manifest, const 
   return plan;
 }
 
-Result<void> write_safetensors(DataStream& data, const Manifest& manifest, std::span<const ExportedTensor> plan,
-                               Sink& sink) {
+Result<std::vector<NonFiniteTensor>> write_safetensors(DataStream& data, const Manifest& manifest,
+                                                       std::span<const ExportedTensor> plan, Sink& sink) {
   std::vector<SafetensorsTensor> tensors;
   for (const ExportedTensor& tensor : plan) {
     if (tensor.dtype.safetensors.empty()) {
@@ -87,14 +111,15 @@ Result<void> write_safetensors(DataStream& data, const Manifest& manifest, std::
   }
   const std::string header = safetensors_header(
       tensors, {{"format", "pt"}, {"step", std::to_string(manifest.id.step)}, {"job", manifest.identity.job}});
-  auto done = sink.write(std::as_bytes(std::span{header}));
-  for (std::size_t i = 0; done && i < plan.size(); ++i) {
-    done = data.read(plan[i].stored, [&](std::span<const std::byte> bytes) { return sink.write(bytes); });
+  TRY(sink.write(std::as_bytes(std::span{header})));
+  TensorReader reader{data};
+  for (const ExportedTensor& tensor : plan) {
+    TRY(reader.read(tensor, [&](std::span<const std::byte> bytes) { return sink.write(bytes); }));
   }
-  return done;
+  return reader.take_not_finite();
 }
 
-Result<void> write_torch(DataStream& data, std::span<const ExportedTensor> plan, Sink& sink) {
+Result<std::vector<NonFiniteTensor>> write_torch(DataStream& data, std::span<const ExportedTensor> plan, Sink& sink) {
   std::vector<PickledTensor> tensors;
   for (const ExportedTensor& tensor : plan) {
     tensors.push_back({.name = tensor.name,
@@ -104,18 +129,17 @@ Result<void> write_torch(DataStream& data, std::span<const ExportedTensor> plan,
                        .record = tensors.size()});
   }
   ZipWriter zip{sink};
-  auto done = zip.add("archive/data.pkl", pickle_tensors(tensors)).and_then([&] {
-    return zip.add("archive/byteorder", "little");
-  });
-  for (std::size_t record = 0; done && record < plan.size(); ++record) {
-    done = zip.begin(fmt::format("archive/data/{}", record), plan[record].bytes())
-               .and_then([&] {
-                 return data.read(plan[record].stored,
-                                  [&](std::span<const std::byte> bytes) { return zip.append(bytes); });
-               })
-               .and_then([&] { return zip.end(); });
+  TRY(zip.add("archive/data.pkl", pickle_tensors(tensors)));
+  TRY(zip.add("archive/byteorder", "little"));
+  TensorReader reader{data};
+  for (std::size_t record = 0; record < plan.size(); ++record) {
+    TRY(zip.begin(fmt::format("archive/data/{}", record), plan[record].bytes()));
+    TRY(reader.read(plan[record], [&](std::span<const std::byte> bytes) { return zip.append(bytes); }));
+    TRY(zip.end());
   }
-  return done.and_then([&] { return zip.add("archive/version", "3\n"); }).and_then([&] { return zip.finish(); });
+  TRY(zip.add("archive/version", "3\n"));
+  TRY(zip.finish());
+  return reader.take_not_finite();
 }
 
 }  // namespace trainyard::checkpoint

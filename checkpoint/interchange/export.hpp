@@ -38,12 +38,22 @@ struct ExportedTensor {
 /// dtype or two tensors of one name.
 [[nodiscard]] Result<std::vector<ExportedTensor>> plan_export(const Manifest& manifest, const ExportChoice& choice);
 
-/// Writes a safetensors file. Source: https://huggingface.co/docs/safetensors (format). ErrorKind::invalid for a dtype
-/// or a name that the format does not allow.
-[[nodiscard]] Result<void> write_safetensors(DataStream& data, const Manifest& manifest,
-                                             std::span<const ExportedTensor> plan, Sink& sink);
+/// A tensor with elements that are infinite or NaN.
+struct NonFiniteTensor {
+  std::string name;
+  std::uint64_t count = 0;  ///< How many there are, at least 1. Of a complex number each part counts.
+  bool operator==(const NonFiniteTensor&) const = default;
+};
+
+/// Writes a safetensors file, and returns the tensors that are not finite, in the order of `plan`. Source:
+/// https://huggingface.co/docs/safetensors (format). ErrorKind::invalid for a dtype or a name that the format does not
+/// allow.
+[[nodiscard]] Result<std::vector<NonFiniteTensor>> write_safetensors(DataStream& data, const Manifest& manifest,
+                                                                     std::span<const ExportedTensor> plan, Sink& sink);
 
 /// Writes what torch.save writes for a dict of tensors: torch.load(file, weights_only=True, mmap=True) reads it.
-[[nodiscard]] Result<void> write_torch(DataStream& data, std::span<const ExportedTensor> plan, Sink& sink);
+/// Returns what write_safetensors() does.
+[[nodiscard]] Result<std::vector<NonFiniteTensor>> write_torch(DataStream& data, std::span<const ExportedTensor> plan,
+                                                               Sink& sink);
 
 }  // namespace trainyard::checkpoint

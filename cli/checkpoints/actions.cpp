@@ -59,13 +59,16 @@ void print_notes(const Streams& streams, const Choice& choice) {
   for (const std::string& note : choice.notes) streams.err << "note: " << printable(note) << '\n';
 }
 
-Result<void> write_export(const Opened& opened, const Manifest& manifest, const CheckpointsOptions& options) {
+/// Returns the tensors that are not finite.
+Result<std::vector<checkpoint::NonFiniteTensor>> write_export(const Opened& opened, const Manifest& manifest,
+                                                              const CheckpointsOptions& options) {
   const auto plan = TRY(plan_export(manifest, {.is_all = options.is_all, .prefix = options.only}));
   auto file = TRY(checkpoint::NewFile::create(options.target, options.is_forced));
   checkpoint::DataStream data{*opened.store, manifest};
   const bool is_safetensors = options.target.ends_with(checkpoint::safetensors_ending);
-  auto written = is_safetensors ? write_safetensors(data, manifest, plan, file) : write_torch(data, plan, file);
-  return written.and_then([&] { return file.commit(); });
+  auto not_finite = TRY(is_safetensors ? write_safetensors(data, manifest, plan, file) : write_torch(data, plan, file));
+  TRY(file.commit());
+  return not_finite;
 }
 
 /// The checkpoints to verify, at least one.
@@ -195,6 +198,13 @@ int export_checkpoint(const CheckpointsOptions& options, const Streams& streams)
   print_notes(streams, *choice);
   const auto written = write_export(*opened, *choice->listed->manifest, options);
   if (!written) return report(streams, written.error());
+  if (!written->empty()) {
+    const checkpoint::NonFiniteTensor& first = written->front();
+    streams.err << fmt::format(
+        "note: elements are infinite or NaN in {} of the exported tensors, such as {} ({} of its elements); "
+        "`trainyard checkpoints ls` shows earlier steps, and --step exports one\n",
+        written->size(), printable(first.name), first.count);
+  }
   std::error_code ignored;
   streams.out << fmt::format("step {}: {} ({})\n", choice->listed->id.step, options.target,
                              human_bytes(fs::file_size(options.target, ignored)));

@@ -57,8 +57,8 @@ TEST(StreamChoice, ReadsTorchrunsForms) {
 }
 
 TEST(StreamChoice, RefusesAnythingElseAndSaysWhatIsRight) {
-  for (const std::string text : {"", "4", "-1", "x", "0:", "0:4", ":1", "0:1,,1:1", "0:1;1:2", ",", "1000001:1", "-1:1",
-                                 "0:1:1", " 1", "1 ", "+1"}) {
+  for (const std::string text : {"", "4", "-1", "x", "0:", "0:4", ":1", "0:1,", "0:1,,1:1", "0:1;1:2", ",", "1000001:1",
+                                 "-1:1", "0:1:1", " 1", "1 ", "+1"}) {
     const auto choice = StreamChoice::parse(text);
     ASSERT_FALSE(choice) << text;
     EXPECT_EQ(choice.error().kind, ErrorKind::invalid);

@@ -53,6 +53,12 @@ TEST(WithClaimFolders, FollowsTheInnermostMountAndItsSubPath) {
             "file:///usr/share/datasets/inner");
 }
 
+TEST(WithClaimFolders, TakesTheRootOfThisMachine) {
+  EXPECT_EQ(with_claim_folders(a_job_on_claims(), {{"datasets", "/"}, {"checkpoints", "/"}})
+                ->at("/spec/checkpoint/uri"_json_pointer),
+            "file:///job");
+}
+
 TEST(WithClaimFolders, LeavesAFolderWhoseNameOnlyBeginsLikeAMount) {
   json given = a_job_on_claims();
   given["spec"]["checkpoint"]["uri"] = "file:///checkpoints-of-old/job";

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -18,6 +20,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr CheckpointId id{.step = 20, .generation = 1};
 
@@ -112,6 +115,28 @@ TEST_F(Export, PutsTheRanksRowsOfAShardedTensorTogether) {
   const auto bytes = expected.entries().back().bytes;
   EXPECT_EQ(sink.content.substr(sink.content.size() - bytes.size()),
             (std::string{reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+}
+
+TEST_F(Export, SaysWhichTensorsAreNotFinite) {
+  const TestState state = state_after(20);
+  std::uint64_t of_large = 0;  // BF16: the upper half of a float
+  const auto large = state.entries()[1].bytes;
+  for (std::size_t at = 0; at < large.size(); at += 2) {
+    std::array<std::byte, 4> bytes{{{}, {}, large[at], large[at + 1]}};
+    if (!std::isfinite(std::bit_cast<float>(bytes))) ++of_large;
+  }
+  ASSERT_GT(of_large, 0U);
+  const auto plan = plan_export(manifest, {.prefix = "large"});
+  for (const std::uint64_t window_bytes : {1U << 20, 999U}) {
+    DataStream data{prefix.store(), manifest, window_bytes};
+    MemorySink safetensors, torch;
+    const std::vector<NonFiniteTensor> expected{{.name = "large", .count = of_large}};
+    EXPECT_EQ(write_safetensors(data, manifest, *plan, safetensors).value(), expected);
+    EXPECT_EQ(write_torch(data, *plan, torch).value(), expected);
+  }
+  DataStream data{prefix.store(), manifest};
+  MemorySink sink;
+  EXPECT_THAT(write_torch(data, *plan_export(manifest, {.prefix = "steps"}), sink).value(), IsEmpty());
 }
 
 TEST_F(Export, ToSafetensorsBeginsWithAHeaderAndHoldsNothingBesides) {

@@ -206,6 +206,18 @@ TEST_F(Actions, ExportRefusesAnExistingFileAndAnUnknownFormat) {
   EXPECT_THAT(fakes::text_of(options.target), testing::StartsWith("PK"));
 }
 
+TEST_F(Actions, ExportSaysWhereElementsAreNotFinite) {
+  options.target = file("large.pt").string();
+  options.only = "large";  // Its bytes are noise.
+  const Outcome spoiled = run(export_checkpoint);
+  EXPECT_EQ(spoiled.exit_code, 0);
+  EXPECT_THAT(spoiled.err, testing::MatchesRegex("note: elements are infinite or NaN in 1 of the exported tensors, "
+                                                 "such as large \\([1-9][0-9]* of its elements\\); .*--step.*\n"));
+  options.target = file("steps.pt").string();
+  options.only = "steps";
+  EXPECT_EQ(run(export_checkpoint).err, "");
+}
+
 TEST_F(Actions, ExportLeavesNothingOfADamagedCheckpoint) {
   options.target = file("model.safetensors").string();
   prefix.damage(data_key(checkpoint::CheckpointId{20, 1}, 0),
