@@ -214,6 +214,13 @@ TEST(Informer, MeasuresABackupByTheNewestVersionWhateverTheOrderOfEvents) {
   EXPECT_EQ(run(api).cached, (Texts{"a@3"})) << "version 11 is older than 12: what was known is forgotten";
 }
 
+TEST(Informer, MeasuresABackupByTheListsWhereNothingHasHappenedSince) {
+  ScriptedApi api;
+  api.lists = {kube::ListPage{{object("a", "8")}, "10", ""}, kube::ListPage{{object("a", "3")}, "9", ""}};
+  api.watches = {{{}, fail(ErrorKind::gone, "too old")}};
+  EXPECT_EQ(run(api).cached, (Texts{"a@3"}));
+}
+
 TEST(Informer, StartsTheListOverWhenItsTokenIsGone) {
   ScriptedApi api;
   api.lists = {kube::ListPage{{object("a", "1")}, "5", "next"}, fail(ErrorKind::gone, "expired"),

@@ -261,6 +261,19 @@ TEST_F(ControllerTest, TriesAgainToReportAJobThatItCannotRead) {
   EXPECT_TRUE(eventually([&] { return !api_.list(kube::core_events, {.name_space = "ns"})->items.empty(); }));
 }
 
+TEST_F(ControllerTest, MakesPodsWithoutTheRightToListEventsOrNodes) {
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
+  for (const std::string plural : {"events", "nodes"}) {
+    fakes::FaultyApi refusing{api_};
+    refusing.set_schedule([&](const fakes::ApiCall& call) -> std::optional<fakes::Fault> {
+      if (call.verb != "list" || call.plural != plural) return std::nullopt;
+      return fakes::Fault{.error = {ErrorKind::forbidden, "no right"}};
+    });
+    const Controller controller{refusing, clock_, {.is_watching_nodes = true}, counters_};
+    EXPECT_TRUE(eventually([&] { return controller.is_synced() && pods() == 2; })) << plural;
+  }
+}
+
 TEST_F(ControllerTest, LeavesAJobThatItCanNeitherReadNorReport) {
   json unreadable = job("a");
   unreadable["spec"]["replicas"] = "many";

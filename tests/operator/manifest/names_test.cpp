@@ -62,6 +62,8 @@ TEST(StatusUrl, IsThePodsAddressAndStatusPort) {
   pod.pod_ip = "fd00::7";
   EXPECT_EQ(status_url(kubernetes_traits(), job, pod), "http://[fd00::7]:29503/status");
   EXPECT_EQ(request_url(kubernetes_traits(), job, pod), "http://[fd00::7]:29503/checkpoint");
+  pod.pod_ip = "fd00:1:2:3:4:5:6:7";
+  EXPECT_EQ(status_url(kubernetes_traits(), job, pod), "http://[fd00:1:2:3:4:5:6:7]:29503/status");
   pod.pod_ip.clear();
   EXPECT_EQ(status_url(kubernetes_traits(), job, pod), std::nullopt);
   EXPECT_EQ(request_url(kubernetes_traits(), job, pod), std::nullopt);
