@@ -8,14 +8,15 @@
 
 /// Decides which run may claim a prefix, and keeps two writers of one prefix apart.
 ///
-/// After a restart only the newest attempt completes checkpoints: its rank 0 claims the next generation, which fences
-/// all lower ones. A fenced run may still put data files. Its rank 0 calls check_newest() before and after it puts a
-/// manifest. A call fails if the run has been fenced by then. The save then fails too, and the run ends with exit code
-/// 92, or 93 if another job fenced it.
+/// After a restart the newest attempt alone completes checkpoints, with the exception below: its rank 0 claims the next
+/// generation, which fences all lower ones. A fenced run may still put data files. Its rank 0 calls check_newest()
+/// before and after it puts a manifest. A call fails if the run has been fenced by then. The save then fails too, and
+/// the run ends with exit code 92, or 93 if another job fenced it.
 ///
-/// A run that is fenced between the two calls still puts the manifest. The newest attempt loads that checkpoint if it
-/// finds the manifest when it lists the prefix again, before it closes its claim. Otherwise the checkpoint is
-/// superseded if its step is later than the one from which the newest attempt resumed, and no restore takes it.
+/// The exception: a run that is fenced between the two calls still puts the manifest. The newest attempt loads that
+/// checkpoint if it finds the manifest when it lists the prefix again, before it closes its claim. Otherwise the
+/// checkpoint is superseded if its step is later than the one from which the newest attempt resumed, and no restore
+/// takes it.
 ///
 /// Where the store has no conditional create, a writer asks for an object right before it puts the object. Two writers
 /// that put within one round trip of each other both believe that the object is theirs. The writer whose claim was
@@ -26,8 +27,8 @@ namespace trainyard::checkpoint {
 /// Success when a run of `ours` may claim the next generation:
 ///   (1) no newer attempt of our life (the job with our UID) has claimed, and
 ///   (2) the newest run has stored its end, or it is of the same job and gives no sign of life at `now`: a killed run
-///       cannot store its end. An exception: an older life of the same job may not follow a newer life that has stored
-///       no end. Ours is the older life if our UID has claimed here before and the newest claim has another UID.
+///       cannot store its end. Without that end, a life that has claimed here before may not follow another life (UID)
+///       of the job, because the life that claimed first is the older one.
 /// `store` is used only for URIs in messages.
 /// ErrorKind::conflict: (1) does not hold. invalid: (2) does not hold, and the message names the newest run's job; or a
 /// claim cannot be read, so that nobody knows which checkpoints are superseded. `retry_after`: how long the newest

@@ -42,27 +42,28 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 ///
 /// Exit codes are those of api/contract.hpp. The best witness decides, which is the first of these that there is:
 ///   1. a container that ended with 93 (a restart cannot help);
-///   2. a pod that the system or its node ended, whose node is unreachable, or whose container was lost;
+///   2. a pod that the system or its node ended, whose node is unreachable, or whose container was lost or could not be
+///      started though the image has its command;
 ///   3. a pod that is gone, or that is being deleted and whose container has failed with another code than 90;
-///   4. a pod that is being deleted and whose container has not ended. If it runs and the job has checkpoints, it ends
-///      the attempt only after its grace period, since its group may still save;
+///   4. a pod that is being deleted and whose container has not ended. While the container of a job with checkpoints
+///      runs, such a pod ends the attempt only after the pod's grace period, since the group may still save;
 ///   5. a container that ended with any other failure;
 ///   6. a container that ended with 91 (asked to stop);
 ///   7. a container that ended with 90 (lost a peer).
 /// A container of 6 or 7 ends the attempt only if no better witness comes until `witness_wait` after its end.
-/// Among witnesses of one number in this list the one that ended first decides, and then the lower pod index. Where a
-/// rank ended with 90 and named the peer that it lost, that peer is the culprit.
+/// Among witnesses of one number in this list the one that ended first decides, and then the lower pod index. Where
+/// number 7 decides and the rank has named the peer that it lost, that peer is the culprit.
 ///
 /// The cause to which the end is charged:
 ///   - application: any end of a container that is not named below, also OOMKilled, 93, and 95 (a hang);
-///   - infrastructure: the pods of number 2, and those that the system is deleting; in a pod that is not being deleted,
-///     the exit codes 91, 92 (fenced), 94 (rendezvous), 96 (storage) and 97 (no GPU, or a failed one); and 90, unless
-///     the peer that it names is known to have ended with another cause;
-///   - deleted: any other pod that is gone or is being deleted, also one whose container has failed, unless with 90 or
-///     93. A restart after it counts against infrastructure's budget.
-/// status.attempts keeps the answer: cause, rank, pod, node, exit code and message (transition.hpp). A new attempt is
-/// charged to nobody if it begins because the spec was edited before all pods ran, because avoided nodes are tried
-/// again, or because the job is resumed (decide.hpp).
+///   - infrastructure: the pods of number 2; pods that the system is deleting; the exit codes 91, 92 (fenced), 94
+///     (rendezvous), 96 (storage) and 97 (no GPU, or a failed one) in a pod that nobody is deleting; and 90 in any pod,
+///     unless the peer that the rank names is known to have ended with another cause;
+///   - deleted: any other pod that is gone or is being deleted, whether its container runs or has failed, unless the
+///     container failed with 90 or 93. A restart after a deletion counts against infrastructure's budget.
+/// status.attempts keeps the answer: cause, rank (the index of the culprit's pod, even where a pod has several ranks),
+/// pod, node, exit code and message (transition.hpp). A new attempt is charged to nobody if it begins because the spec
+/// was edited before all pods ran, because avoided nodes are tried again, or because the job is resumed (decide.hpp).
 [[nodiscard]] Judgement judge_members(const Observed& observed, const std::vector<Member>& members, Time now);
 
 }  // namespace trainyard::plan

@@ -16,7 +16,7 @@ namespace trainyard::launcher {
 /// validates and reports no progress (a beat) for 600 s (the defaults). A program that never sends a message is not
 /// watched. A rank that waits for the culprit in a collective does send beats. The culprit's launcher kills the culprit
 /// and names it, with reason Hang and exit code 95 (supervisor.hpp). Ranks that all wait for each other in different
-/// collectives have no culprit (long_waits.hpp).
+/// collectives have no culprit (collective_mismatch.hpp).
 struct GroupFailure {
   std::optional<std::int64_t> culprit;  ///< Global rank that failed, where it is known.
   int exit_code = 0;                    ///< Exit code of the culprit; without a culprit, that of every rank.

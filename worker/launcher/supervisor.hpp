@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/clock.hpp"
+#include "worker/launcher/collective_mismatch.hpp"
 #include "worker/launcher/failure.hpp"
-#include "worker/launcher/long_waits.hpp"
 #include "worker/rank/rank_message.hpp"
 
 namespace trainyard::launcher {

@@ -24,16 +24,18 @@
 ///   - The operator, Trainyard's own: TRAINYARD_SPEC (what to train), TRAINYARD_{JOB, NAMESPACE, JOB_UID, ATTEMPT,
 ///     STATUS_PORT, GRACE_SECONDS, GPUS_PER_POD}; TRAINYARD_NODE_NAME with GPUs or local checkpoints;
 ///     TRAINYARD_CPU_MILLICORES with a CPU request.
-///   - The user: the `env` of the template's container, without variables that have one of the operator's names above;
-///     and the keys of checkpoint.credentialsSecret. For gs:// these are files, and variables too only if the job also
-///     uses s3:// or az://.
-///   - The operator, each only where it applies and the template does not set it: PYTHONUNBUFFERED, HOME, USER,
+///   - The user: the `env` and `envFrom` of the template's container, without variables that have one of the operator's
+///     names above; and the keys of checkpoint.credentialsSecret. For gs:// these are files, and variables too only if
+///     the job also uses s3:// or az://.
+///   - The operator, each only where it applies and the template's `env` does not set it: PYTHONUNBUFFERED, HOME, USER,
 ///     TORCH_NCCL_ASYNC_ERROR_HANDLING, AWS_REGION, AWS_ENDPOINT_URL_S3, GOOGLE_APPLICATION_CREDENTIALS.
-///   - The launcher: OMP_NUM_THREADS, with TRAINYARD_CHOSE_THREADS 1, and GLIBC_TUNABLES, where they are not set;
+///   - The launcher, in a pod that runs trainyard-worker (a pod that runs another program has none of these):
+///     OMP_NUM_THREADS, with TRAINYARD_CHOSE_THREADS 1, and GLIBC_TUNABLES, where they are not set;
 ///     TRAINYARD_HAS_LAUNCHER, TRAINYARD_LAUNCHER_FOLDER, TRAINYARD_RANK_LINK_FD (the link to the launcher).
-/// The launcher removes TRAINYARD_REQUEST_TOKEN, which the operator gives the pod. The values as a table:
-/// docs/design-worker.md, "What is in rank 3's environment?". group_environment.hpp reads a rank's place from the
-/// variables, launch_environment.hpp from those of MPI and Slurm where the operator, torchrun or the user has set none.
+/// The launcher removes TRAINYARD_REQUEST_TOKEN, which the operator gives the pods of a job with `training` and
+/// `checkpoint`. The values as a table: docs/design-worker.md, "What is in rank 3's environment?".
+/// group_environment.hpp reads a rank's place from the variables, mpi_and_slurm.hpp from those of MPI and Slurm where
+/// the operator, torchrun or the user has set none.
 namespace trainyard::rank {
 
 /// Returns the variable's value, or nothing where the variable is not set. A variable set to "" is treated as not set,

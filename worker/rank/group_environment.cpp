@@ -7,7 +7,7 @@
 #include "api/contract.hpp"
 #include "common/try.hpp"
 #include "worker/rank/environment.hpp"
-#include "worker/rank/launch_environment.hpp"
+#include "worker/rank/mpi_and_slurm.hpp"
 
 namespace trainyard::rank {
 namespace {

@@ -48,7 +48,7 @@ struct GroupEnvironment {
   bool operator==(const GroupEnvironment&) const = default;
 };
 
-/// Reads the variables of contract.hpp, or those of another launcher (launch_environment.hpp). ErrorKind::invalid names
+/// Reads the variables of contract.hpp, or those of another launcher (mpi_and_slurm.hpp). ErrorKind::invalid names
 /// the variable whose value is not a number, is out of range or contradicts another variable, or MASTER_ADDR where a
 /// group of several ranks lacks it. With no variable set, the group is one rank on this machine.
 [[nodiscard]] Result<GroupEnvironment> parse_group_environment(const Environment& given);

@@ -56,7 +56,8 @@ class BufferBroadcast {
   [[nodiscard]] std::uint64_t bytes() const { return packed_.bytes().defined() ? packed_.bytes().nbytes() : 0; }
   /// Starts a small message after which every rank has the values. A rank that has them, or has sent them, would
   /// otherwise wait for the last one in its next collective, and two names would look like different collectives
-  /// (worker/launcher/long_waits.hpp). For large values, which Gloo passes on from rank to rank. May throw as begin().
+  /// (worker/launcher/collective_mismatch.hpp). For large values, which Gloo passes on from rank to rank. May throw as
+  /// begin().
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> meet();
 
  private:

@@ -20,12 +20,18 @@
 
 namespace trainyard::strategy {
 
-/// Reduces the gradients of parameters over the ranks while a backward pass computes them. Used from the training
-/// thread. A bucket's tensor has the gradients of its parameters one after the other, then for each parameter one
-/// number, which is zero where this rank's loss did not use the parameter. The bucket's exchange sums both. A bucket is
-/// sent once all of its parameters have their gradients and all earlier buckets are sent, so that every rank sends the
-/// buckets in one order, in whatever order its gradients come. Only a step's last backward pass fills and sends
-/// buckets. finish() sends those that are left; after send_at_end() it sends all of them.
+/// Reduces the gradients of parameters over the ranks while a backward pass computes them. A bucket's tensor has the
+/// gradients of its parameters one after the other, then for each parameter one number, which is zero where this rank's
+/// loss did not use the parameter. The bucket's exchange sums both.
+///
+/// A bucket is sent once all of its parameters have their gradients and all earlier buckets are sent, so that every
+/// rank sends the buckets in one order, in whatever order its gradients come. Only a step's last backward pass fills
+/// and sends buckets. finish() sends those that are left; after send_at_end() it sends all of them. The strategy
+/// `sharded` sends its buckets in this order too, but each one only after the exchange of the one before it
+/// (sharded_gradients.hpp).
+///
+/// The functions are called from the training thread. The hooks that fill and send buckets run on the thread of the
+/// backward pass.
 class GradientBuckets {
  public:
   /// `parameters`: leaves that need a gradient, on one device, in the same order on all ranks, dense in any memory

@@ -23,7 +23,7 @@ namespace trainyard::strategy {
 /// Gives each rank the mean gradients of its rows of the parameters, while a backward pass computes gradients, and then
 /// all ranks the rows that the others have changed. A bucket is sent as in GradientBuckets: once all of its parameters
 /// have their gradients and all earlier buckets are sent. One bucket is under way at a time, and the next one waits for
-/// it, so that a rank has the memory of few buckets. Used from the training thread.
+/// it, so that a rank has the memory of few buckets. Called from the same threads as GradientBuckets.
 class ShardedGradients {
  public:
   struct Options {

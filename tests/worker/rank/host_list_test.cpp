@@ -1,4 +1,4 @@
-#include "worker/rank/launch_environment.hpp"
+#include "worker/rank/mpi_and_slurm.hpp"
 
 #include <gtest/gtest.h>
 

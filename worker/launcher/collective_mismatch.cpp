@@ -1,4 +1,4 @@
-#include "worker/launcher/long_waits.hpp"
+#include "worker/launcher/collective_mismatch.hpp"
 
 #include <fmt/format.h>
 

@@ -24,11 +24,13 @@ inline constexpr std::int64_t ranks_max = 65'536;  ///< In a group.
 /// ErrorKind::invalid, for variables that contradict each other as `message` says.
 [[nodiscard]] tl::unexpected<Error> contradiction(std::string message);
 
-/// `environment` in the words of contract.hpp, whatever program has started this process. Returns `environment` itself
-/// where RANK or NODE_RANK is set (the operator, torchrun, a user), and where no known launcher has set its own
-/// variables. Otherwise RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR, MASTER_PORT,
-/// TRAINYARD_STORE_PORT and TRAINYARD_PEER_PORT are added, as far as they are known and not set, from the first of
-/// these:
+/// `environment` in the words of contract.hpp, whatever program has started this process. environment.hpp says what is
+/// in a rank's environment, variable by variable.
+///
+/// Returns `environment` itself where RANK or NODE_RANK is set (the operator, torchrun, a user), and where no known
+/// launcher has set its own variables. Otherwise RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK,
+/// MASTER_ADDR, MASTER_PORT, TRAINYARD_STORE_PORT and TRAINYARD_PEER_PORT are added where they are not set, as far as
+/// they are known from the first launcher of this list whose variables are set:
 ///   Open MPI  OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
 ///   PMI       PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (MPICH and Intel MPI)
 ///   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID, SLURM_STEP_NODELIST or SLURM_JOB_NODELIST,
