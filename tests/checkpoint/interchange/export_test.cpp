@@ -139,6 +139,25 @@ TEST_F(Export, SaysWhichTensorsAreNotFinite) {
   EXPECT_THAT(write_torch(data, *plan_export(manifest, {.prefix = "steps"}), sink).value(), IsEmpty());
 }
 
+TEST_F(Export, SaysThatOneElementIsNotFinite) {
+  const auto count_in = [](std::span<const std::byte> weight) {
+    int found = 0;
+    for (std::size_t at = 0; at < weight.size(); at += sizeof(float)) {
+      float number = 0;
+      std::memcpy(&number, weight.data() + at, sizeof number);
+      found += std::isfinite(number) ? 0 : 1;
+    }
+    return found;
+  };
+  std::int64_t step = 30;
+  while (count_in(state_after(step).entries()[0].bytes) != 1) ++step;
+  manifest = prefix.save({.step = step, .generation = 1});
+  DataStream data{prefix.store(), manifest};
+  MemorySink sink;
+  const std::vector<NonFiniteTensor> expected{{.name = "weight", .count = 1}};
+  EXPECT_EQ(write_safetensors(data, manifest, *plan_export(manifest, {.prefix = "weight"}), sink).value(), expected);
+}
+
 TEST_F(Export, ToSafetensorsBeginsWithAHeaderAndHoldsNothingBesides) {
   DataStream data{prefix.store(), manifest};
   MemorySink sink;
