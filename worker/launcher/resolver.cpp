@@ -6,9 +6,10 @@
 
 namespace trainyard::launcher {
 
-Resolver::Resolver(std::string host, std::uint16_t port)
+Resolver::Resolver(std::string host, std::uint16_t port, LookUp look_up)
     : host_{std::move(host)},
       port_{port},
+      look_up_{std::move(look_up)},
       ready_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)},
       thread_{[this](const std::stop_token& stop) { run(stop); }} {}
 
@@ -35,7 +36,7 @@ void Resolver::run(const std::stop_token& stop) {
       if (!asked_.wait(lock, stop, [this] { return is_asked_; })) return;
       is_asked_ = false;
     }
-    Answer answer = rank::resolve(host_, port_);
+    Answer answer = look_up_(host_, port_);
     const std::scoped_lock lock{mutex_};
     answer_ = std::move(answer);
     eventfd_write(ready_.get(), 1);

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -19,8 +20,9 @@ namespace trainyard::launcher {
 class Resolver {
  public:
   using Answer = Result<std::vector<rank::SocketAddress>>;
+  using LookUp = std::function<Answer(const std::string& host, std::uint16_t port)>;
 
-  Resolver(std::string host, std::uint16_t port);
+  Resolver(std::string host, std::uint16_t port, LookUp look_up = rank::resolve);
   /// Waits for the look-up that is running, if there is one.
   ~Resolver();
   Resolver(const Resolver&) = delete;
@@ -38,6 +40,7 @@ class Resolver {
 
   std::string host_;
   std::uint16_t port_;
+  LookUp look_up_;
   FileDescriptor ready_;
   std::mutex mutex_;  // guards is_asked_, answer_
   std::condition_variable_any asked_;

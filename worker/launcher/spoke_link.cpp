@@ -7,9 +7,10 @@
 
 namespace trainyard::launcher {
 
-SpokeLink::SpokeLink(const rank::GroupEnvironment& environment, const PeerSettings& settings, Instant now)
+SpokeLink::SpokeLink(const rank::GroupEnvironment& environment, const PeerSettings& settings, Instant now,
+                     Resolver::LookUp look_up)
     : spoke_{settings, fmt::format("{}:{}", environment.master_address, environment.peer_port), now},
-      resolver_{environment.master_address, environment.peer_port} {}
+      resolver_{environment.master_address, environment.peer_port, std::move(look_up)} {}
 
 void SpokeLink::add_to(PollSet& files) const {
   files.add(resolver_.file(), POLLIN);

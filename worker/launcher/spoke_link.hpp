@@ -13,7 +13,8 @@ namespace trainyard::launcher {
 /// PeerSpoke's look-up of rank 0's name, and its connection to rank 0's launcher.
 class SpokeLink final : public PeerLink {
  public:
-  SpokeLink(const rank::GroupEnvironment& environment, const PeerSettings& settings, Instant now);
+  SpokeLink(const rank::GroupEnvironment& environment, const PeerSettings& settings, Instant now,
+            Resolver::LookUp look_up = rank::resolve);
 
   void add_to(PollSet& files) const override;
   void run(const PollSet& ready, Instant now) override;

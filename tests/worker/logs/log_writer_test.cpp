@@ -126,6 +126,17 @@ TEST_F(ALogWriter, DropsARecordWhoseImagesHaveNoRoom) {
   EXPECT_EQ(text_of(LogFile::jsonl), lines({1, 2}));
 }
 
+TEST_F(ALogWriter, HasRoomForImagesAgainOnceEarlierOnesAreWritten) {
+  const auto writer = open({.files = {LogFile::jsonl}, .queued_image_bytes_max = 30});
+  for (const std::int64_t step : {1, 2, 3}) {
+    Record record = a_record(step, {{"loss", 1.0}});
+    record.images = {an_image("samples", step)};
+    writer->add(record);
+    ASSERT_TRUE(writer->finish(patience));
+  }
+  EXPECT_EQ(text_of(LogFile::jsonl), lines({1, 2, 3}));
+}
+
 TEST_F(ALogWriter, CountsWhatItDroppedAlsoWhenTheStoreNeverAnswers) {
   fakes::Gate gate;
   const auto writer =
