@@ -1,7 +1,7 @@
-"""FashionCNN or a small MLP on FashionMNIST, or any of the peer models on random data, by PyTorch's DistributedDataParallel: the peer of
+"""FashionCNN or a small MLP on FashionMNIST, or any of the peer models on random data, by PyTorch's DistributedDataParallel or by Horovod: the peers of
 trainyard-rank in accuracy and speed.
 
-One process a rank, with torch.distributed's environment. By default as quick as Python is known to be: data in memory, gathered by index_select,
+One process a rank, with torch.distributed's environment or that of horovodrun. By default as quick as Python is known to be: data in memory, gathered by index_select,
 fused Adam, gradients as bucket views. With --as-users-do it is what most programs are: a DataLoader over single samples, and Adam as torch.optim
 gives it. Prints "first step" after the first step, and on rank 0 one JSON line at the end: {"accuracy", "samples_per_second", "losses"}.
 """
@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 def batches_in_memory(options, parts, epoch):
     images, labels = parts
-    sampler = DistributedSampler(range(len(labels)), seed=options.seed)
+    sampler = DistributedSampler(range(len(labels)), *options.place, seed=options.seed)
     sampler.set_epoch(epoch)
     for ids in torch.tensor(list(sampler)).split(options.batch_size):
         ids = ids.to(images.device)
@@ -30,10 +30,57 @@ def batches_in_memory(options, parts, epoch):
 
 def batches_of_loader(options, parts, epoch):
     dataset = SampleDataset(*parts)
-    sampler = DistributedSampler(dataset, seed=options.seed)
+    sampler = DistributedSampler(dataset, *options.place, seed=options.seed)
     sampler.set_epoch(epoch)
     for images, labels in DataLoader(dataset, batch_size=options.batch_size, sampler=sampler):
         yield images.to(options.device), labels.to(options.device)
+
+
+class Ddp:
+    """PyTorch's DistributedDataParallel."""
+
+    def __init__(self, device):
+        dist.init_process_group("nccl" if device == "cuda" else "gloo")
+        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+
+    def wrap(self, model, as_users_do):
+        return DistributedDataParallel(model, gradient_as_bucket_view=not as_users_do)
+
+    def wrap_optimizer(self, optimizer, model, options):
+        return optimizer
+
+    def mean(self, number):
+        dist.all_reduce(number)
+        return number.item() / self.world_size
+
+    def end(self):
+        dist.barrier()
+
+
+class Horovod:
+    """Horovod's DistributedOptimizer, which exchanges the gradients as they come."""
+
+    def __init__(self, device):
+        import horovod.torch as hvd
+        self.hvd = hvd
+        hvd.init()
+        self.rank, self.world_size = hvd.rank(), hvd.size()
+
+    def wrap(self, model, as_users_do):
+        self.hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+        return model
+
+    def wrap_optimizer(self, optimizer, model, options):
+        compression = self.hvd.Compression.fp16 if options.horovod == "fp16" else self.hvd.Compression.none
+        op = self.hvd.Adasum if options.horovod == "adasum" else self.hvd.Average
+        return self.hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), compression=compression, op=op)
+
+    def mean(self, number):
+        return self.hvd.allreduce(number).item()
+
+    def end(self):
+        self.hvd.barrier()
+        self.hvd.shutdown()
 
 
 def main():
@@ -54,6 +101,7 @@ def main():
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
+    parser.add_argument("--horovod", choices=("fp32", "fp16", "adasum"), help="exchange gradients by Horovod, so")
     parser.add_argument("--losses", action="store_true", help="report each step's mean loss over the ranks")
     options = parser.parse_args()
     if options.synthetic is not None and not options.max_steps:
@@ -66,8 +114,9 @@ def main():
         parser.error("--as-users-do is for images")
 
     torch.set_num_threads(1)
-    dist.init_process_group("nccl" if options.device == "cuda" else "gloo")
-    rank, world_size = dist.get_rank(), dist.get_world_size()
+    group = Horovod(options.device) if options.horovod else Ddp(options.device)
+    rank, world_size = group.rank, group.world_size
+    options.place = (world_size, rank)
     parts = synthetic(options.model, options.synthetic, options.sequence_length) if options.synthetic else read_part(options.data, "train")
     if not options.as_users_do:
         parts = [part.to(options.device) for part in parts]
@@ -79,8 +128,9 @@ def main():
         model = model.to(memory_format=torch.channels_last)
         torch.backends.cudnn.benchmark = True
     forward = torch.compile(model) if options.compile else model
-    ddp = DistributedDataParallel(forward, gradient_as_bucket_view=not options.as_users_do)
+    ddp = group.wrap(forward, options.as_users_do)
     optimizer = torch.optim.Adam(ddp.parameters(), lr=1e-3, fused=None if options.as_users_do else True)
+    optimizer = group.wrap_optimizer(optimizer, model, options)
     torch.manual_seed(options.seed + 1 + rank)
     batches = batches_of_loader if options.as_users_do else batches_in_memory
     steps, losses, began = 0, [], time.perf_counter()
@@ -95,9 +145,7 @@ def main():
             optimizer.step()
             steps += 1
             if options.losses:
-                mean = loss.detach().double()
-                dist.all_reduce(mean)
-                losses.append(mean.item() / world_size)
+                losses.append(group.mean(loss.detach().double()))
             if steps == 1:
                 print("first step", flush=True)
             if steps == options.warm_up_steps:
@@ -123,7 +171,7 @@ def main():
         result["accuracy"] = correct / len(labels)
     if rank == 0:
         print(json.dumps(result), flush=True)
-    dist.barrier()
+    group.end()
     os._exit(0)
 
 

@@ -112,6 +112,17 @@ def run_python_ranks(script, *arguments, variables={}, world_size=WORLD_SIZE):
     return run_ranks(command, variables, world_size)
 
 
+def run_horovod(python, *arguments):
+    """The result of the Python peer with Horovod, by the horovodrun beside `python`. Ends this program when it fails."""
+    command = [str(pathlib.Path(python).with_name("horovodrun")), "--gloo", "-np", str(WORLD_SIZE), "-H", f"localhost:{WORLD_SIZE}", str(python),
+               str(ROOT / "bench/training/python_ddp.py"), "--data", DATA, "--batch-size", str(BATCH_SIZE), *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"error: {' '.join(command)} ended with exit code {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return json.loads(next(line.split(">:", 1)[1] for line in done.stdout.splitlines() if line.startswith("[0]<stdout>:{")))
+
+
 def result_of(rank):
     """The JSON line with which a Python peer ends."""
     return json.loads(rank.out.splitlines()[-1])

@@ -1,9 +1,11 @@
 #include "worker/dist/group.hpp"
 
 #include <ATen/Functions.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <future>
+#include <latch>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -54,6 +56,31 @@ TEST(FormGroup, BringsRanksTogetherByAStoreThatRankZeroHosts) {
   }
 }
 
+TEST(FormGroup, GivesCheckpointsADeadlineOfTheirOwn) {
+  const std::uint16_t port = fakes::free_port();
+  fakes::let_threads_be_ranks();
+  std::latch is_over{1};
+  std::vector<std::jthread> ranks;
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([=, &is_over] {
+      FakeRankLink link;
+      const auto group =
+          form_group(an_environment(2, rank, port), link, {.rendezvous_deadline = 1min, .checkpoint_deadline = 1s});
+      EXPECT_TRUE(group) << group.error().message;
+      if (rank == 1) return is_over.wait();  // It saves nothing.
+      if (group) {
+        const auto saved = group->checkpoint_communicator->all_gather("saved");
+        EXPECT_FALSE(saved);
+        if (!saved) {
+          EXPECT_EQ(saved.error().kind, ErrorKind::timeout);
+          EXPECT_THAT(saved.error().message, testing::HasSubstr(" 1 s")) << "and not that of other collectives";
+        }
+      }
+      is_over.count_down();
+    });
+  }
+}
+
 TEST(FormGroup, GivesABackgroundThreadAReducerOfItsOwnWhereTheOptionsAskForIt) {
   const std::uint16_t port = fakes::free_port();
   fakes::let_threads_be_ranks();
@@ -68,6 +95,7 @@ TEST(FormGroup, GivesABackgroundThreadAReducerOfItsOwnWhereTheOptionsAskForIt) {
       EXPECT_EQ(reducer.world_size(), 2);
       const std::int64_t beats = link.beats();  // Of the wait for rank 0's store.
       std::jthread averaging{[&] {
+        if (rank == 0) std::this_thread::sleep_for(100ms);  // Rank 1 waits meanwhile, and sends no beats.
         const at::Tensor numbers = at::full({3}, static_cast<double>(rank + 1));
         EXPECT_TRUE(reducer.sum(numbers));
         EXPECT_TRUE(at::equal(numbers, at::full({3}, 3.0)));

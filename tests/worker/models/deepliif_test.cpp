@@ -1,11 +1,15 @@
 #include "worker/models/deepliif.hpp"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -238,6 +242,25 @@ TEST_F(DeepLiifTest, GivesEachTurnGradientsForItsOwnNetworksAlone) {
     model.training_step(batch, 0).loss.backward();
     for (const auto& item : model.named_parameters())
       EXPECT_EQ(item.value().grad().defined(), item.key().starts_with(turn)) << turn << " " << item.key();
+  }
+}
+
+TEST_F(DeepLiifTest, JudgesASegmentationBesideTheInputAndEachModality) {
+  for (const std::int64_t number : {0, 1, 2}) {
+    std::vector<double> weights(3, 0.0);
+    weights[static_cast<std::size_t>(number)] = 1.0;
+    DeepLiif model{Options{fmt::format(
+        R"({{"modalitiesNo": 2, "netG": "resnet_1blocks", "netGs": "unet_32", "ngf": 2, "ndf": 2, "nLayersD": 2,
+             "dropout": false, "lossWeightsD": [0, 0, 1], "segWeights": [{}]}})",
+        fmt::join(weights, ", "))}};
+    Batch batch = Pictures{}.gather(torch::arange(1));
+    batch.targets.requires_grad_();
+    model.set_optimizer_turn("D");
+    model.training_step(batch, 0).loss.backward();
+    const torch::Tensor moved = batch.targets.grad().abs().flatten(2).sum(2)[0];
+    EXPECT_EQ(moved[0].item<float>() > 0, number == 1) << number;
+    EXPECT_EQ(moved[1].item<float>() > 0, number == 2) << number;
+    EXPECT_GT(moved[2].item<float>(), 0) << "the segmentation itself";
   }
 }
 

@@ -227,5 +227,25 @@ TEST(MakeGradientSync, ExchangesGradientsAsTheJobAsksFor) {
   });
 }
 
+TEST(MakeGradientSync, KeepsOfPowerSgdWhatTheJobAsksFor) {
+  const auto kept_with = [](const api::PowerSgdSpec& power_sgd) {
+    std::vector<std::string> names;
+    fakes::run_ranks(2, [&](fakes::RankThread& rank) {
+      auto group = group_of(rank);
+      const auto weight = torch::ones({16, 16}, torch::requires_grad());
+      const auto sync =
+          make_gradient_sync({{"weight", weight}}, {}, group, fakes::plain_wait, {},
+                             {.gradient_compression = api::GradientCompression::powersgd, .power_sgd = power_sgd});
+      if (rank.rank != 0) return;
+      for (const auto& [name, tensor] : sync->state()) names.push_back(name);
+    });
+    return names;
+  };
+  using testing::UnorderedElementsAre;
+  EXPECT_THAT(kept_with({}), UnorderedElementsAre("powersgd.steps", "powersgd.error.weight", "powersgd.q1.weight"));
+  EXPECT_THAT(kept_with({.error_feedback = false}), UnorderedElementsAre("powersgd.steps", "powersgd.q1.weight"));
+  EXPECT_THAT(kept_with({.warm_start = false}), UnorderedElementsAre("powersgd.steps", "powersgd.error.weight"));
+}
+
 }  // namespace
 }  // namespace trainyard::strategy

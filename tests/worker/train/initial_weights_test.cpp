@@ -73,6 +73,27 @@ TEST_F(InitialWeights, AreWhatEveryRankBeginsWith) {
   }
 }
 
+TEST_F(InitialWeights, AreWhatTheMovingAverageBeginsWith) {
+  write_weights();
+  TrainingRun run{1};
+  run.training.max_steps = 1;
+  run.training.optimizer = {.name = api::OptimizerName::sgd, .lr = 1e-9};
+  run.training.ema = api::EmaSpec{.decay = 0.9};
+  run.training.model.weights = uri;
+  SmallModule& module = *run.ranks[0].module;
+  bool is_validated = false;
+  module.on_validation = [&](std::int64_t) {
+    is_validated = true;
+    const NamedTensors averages = named_parameters(module), begun_with = named_parameters(*other);
+    for (std::size_t index = 0; index < averages.size(); ++index)
+      EXPECT_TRUE(torch::allclose(averages[index].second, begun_with[index].second, 1e-4, 1e-6))
+          << averages[index].first;
+  };
+  run.run();
+  EXPECT_EQ(run.ranks[0].end.reason, "Completed") << run.ranks[0].end.message;
+  EXPECT_TRUE(is_validated);
+}
+
 TEST_F(InitialWeights, MayBeAnotherJobsCheckpoint) {
   TrainingRun earlier;
   earlier.training.max_steps = 3;
