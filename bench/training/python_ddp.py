@@ -72,8 +72,7 @@ class Horovod:
 
     def wrap_optimizer(self, optimizer, model, options):
         compression = self.hvd.Compression.fp16 if options.horovod == "fp16" else self.hvd.Compression.none
-        op = self.hvd.Adasum if options.horovod == "adasum" else self.hvd.Average
-        return self.hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), compression=compression, op=op)
+        return self.hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), compression=compression)
 
     def mean(self, number):
         return self.hvd.allreduce(number).item()
@@ -101,7 +100,7 @@ def main():
     parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
-    parser.add_argument("--horovod", choices=("fp32", "fp16", "adasum"), help="exchange gradients by Horovod, so")
+    parser.add_argument("--horovod", choices=("fp32", "fp16"), help="exchange gradients by Horovod, whole or as fp16")
     parser.add_argument("--losses", action="store_true", help="report each step's mean loss over the ranks")
     options = parser.parse_args()
     if options.synthetic is not None and not options.max_steps:

@@ -1,4 +1,4 @@
-"""Starts a training of two ranks on this machine, by trainyard-rank or by Python's DDP, and returns its reports."""
+"""Starts a training of two ranks on this machine, by trainyard-rank, Python's DDP or Horovod, and returns its reports."""
 import concurrent.futures
 import dataclasses
 import json

@@ -38,10 +38,10 @@ struct ExportedTensor {
 /// dtype or two tensors of one name.
 [[nodiscard]] Result<std::vector<ExportedTensor>> plan_export(const Manifest& manifest, const ExportChoice& choice);
 
-/// A tensor with elements that are infinite or NaN.
+/// A tensor with numbers that are infinite or NaN.
 struct NonFiniteTensor {
   std::string name;
-  std::uint64_t count = 0;  ///< How many there are, at least 1. Of a complex number each part counts.
+  std::uint64_t count = 0;  ///< How many there are, at least 1. A complex number is two.
   bool operator==(const NonFiniteTensor&) const = default;
 };
 

@@ -9,14 +9,14 @@
 
 namespace trainyard::checkpoint {
 
-/// Counts the elements of a tensor that are infinite or NaN. The tensor's bytes come in order, in pieces of any size.
-/// Of a complex number each part counts. Types without infinity and NaN, as integers, have none.
+/// Counts the numbers of a tensor that are infinite or NaN. The tensor's bytes come in order, in pieces of any size. A
+/// complex number is two. Types without infinity and NaN, as integers, have none.
 class NonFiniteCounter {
  public:
   explicit NonFiniteCounter(const Dtype& dtype);
 
   void take(std::span<const std::byte> bytes);
-  /// Of all complete elements so far.
+  /// How many there are among the numbers of which all bytes have come.
   [[nodiscard]] std::uint64_t count() const { return count_; }
 
  private:

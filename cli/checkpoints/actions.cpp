@@ -201,8 +201,9 @@ int export_checkpoint(const CheckpointsOptions& options, const Streams& streams)
   if (!written->empty()) {
     const checkpoint::NonFiniteTensor& first = written->front();
     streams.err << fmt::format(
-        "note: elements are infinite or NaN in {} of the exported tensors, such as {} ({} of its elements); "
-        "`trainyard checkpoints ls` shows earlier steps, and --step exports one\n",
+        "note: numbers are infinite or NaN in {} of the exported tensors, such as {} ({} of its numbers). Masks may "
+        "have "
+        "such numbers; where weights have them, export an earlier step\n",
         written->size(), printable(first.name), first.count);
   }
   std::error_code ignored;

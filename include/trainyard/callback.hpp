@@ -11,7 +11,6 @@
 namespace trainyard {
 
 class Module;
-class Optimizer;
 
 /// Follows a training, beside the module: a module registers callbacks in configure_callbacks(). Jobs whose
 /// training.task is not fit have none. The worker calls the functions on every rank, from the training thread, each
@@ -29,15 +28,18 @@ class Callback {
 
   /// The first step of this attempt is next; a checkpoint is already restored, and weights are loaded.
   virtual void on_train_start(Module& /*module*/) {}
-  /// `optimizer` is about to make its step, also one that onNonFiniteLoss skip or 16-mixed will leave out. name: that
-  /// of configure_named_optimizers(), whose optimizers come here in their turns; empty for the only optimizer.
+  /// An optimizer is about to make its step, also one that onNonFiniteLoss skip or 16-mixed leaves out: that is decided
+  /// before, and no change made here alters it. name: that of configure_named_optimizers(), whose optimizers come here
+  /// in their turns; empty for the only optimizer. parameters: those that the optimizer trains, by name. Other
+  /// parameters are of another moment then: do not use their gradients. module.log() may be called here.
   ///
-  /// grad() of the optimizer's parameters is what it takes: the mean over the batches of the step and over the ranks,
-  /// without the loss scale of 16-mixed, before gradientClip. It is on the device, and may be changed in place, alike
-  /// on all ranks. With strategies that exchange something else than gradients (bagua's, or Adasum) it is what their
-  /// optimizer takes; with sharded the optimizer takes rows of it that cannot be seen here. module.log() may be called
-  /// here.
-  virtual void on_before_optimizer_step(Module& /*module*/, Optimizer& /*optimizer*/, const std::string& /*name*/) {}
+  /// grad() of the parameters is on their device, without the loss scale of 16-mixed and before gradientClip, and may
+  /// be changed in place, alike on all ranks. It is the mean over the ranks and over the batches of the step; their sum
+  /// over the ranks with horovod's op sum; the result of a communication hook where there is one; with qadam after its
+  /// warm-up what takes the place of the first moment; with adasum, decentralized, lowPrecisionDecentralized and async
+  /// this rank's own. It is undefined for a parameter that no loss used, and with sharded for all of them.
+  virtual void on_before_optimizer_step(Module& /*module*/, const std::string& /*name*/,
+                                        const NamedTensors& /*parameters*/) {}
   /// A step is done. loss: scalar on the rank's device, without autograd history, the mean over the step's batches on
   /// this rank. To read it is to wait for the device. module.log() may be called here.
   virtual void on_step_end(Module& /*module*/, const torch::Tensor& /*loss*/) {}

@@ -89,9 +89,10 @@ bool has_one_of(std::string_view text, const std::array<std::string_view, count>
   return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 
-bool is_of_gloo(const std::exception& error) {
+/// Gloo throws it for lost connections and timeouts, and other classes for wrong calls.
+bool is_connection_of_gloo(const std::exception& error) {
   // LibTorch has Gloo inside, but not its headers.
-  return c10::demangle(typeid(error).name()).starts_with("gloo::");
+  return c10::demangle(typeid(error).name()) == "gloo::IoException";
 }
 
 }  // namespace
@@ -129,7 +130,7 @@ FailedPart failed_part_of_text(std::string_view text) {
 }
 
 FailedPart failed_part(const std::exception& error) {
-  if (is_of_gloo(error)) return FailedPart::communication;
+  if (is_connection_of_gloo(error)) return FailedPart::communication;
   const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
   if (of_torch == nullptr) return failed_part_of_text(error.what());
   if (dynamic_cast<const c10::OutOfMemoryError*>(of_torch) != nullptr) return FailedPart::device_memory;

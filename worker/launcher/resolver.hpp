@@ -20,6 +20,7 @@ namespace trainyard::launcher {
 class Resolver {
  public:
   using Answer = Result<std::vector<rank::SocketAddress>>;
+  /// Called on the resolver's own thread; must not throw.
   using LookUp = std::function<Answer(const std::string& host, std::uint16_t port)>;
 
   Resolver(std::string host, std::uint16_t port, LookUp look_up = rank::resolve);

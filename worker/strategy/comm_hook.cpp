@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <exception>
@@ -18,6 +20,7 @@
 
 #include "include/trainyard/options.hpp"
 #include "worker/dist/torch_error.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 
 namespace trainyard::strategy {
 namespace {
@@ -26,6 +29,21 @@ using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
 constexpr std::string_view hook_words = "the communication hook";
 
+/// Gloo's and c10d's words for a lost connection, by which one is known that the hook has thrown again in a class of
+/// its own.
+constexpr std::array connection_texts{
+    std::string_view{"Connection closed by peer"}, std::string_view{"Connection reset by peer"},
+    std::string_view{"Timed out waiting"},         std::string_view{"Application timeout caused pair closure"},
+    std::string_view{"Operation timed out!"},
+};
+
+bool tells_of_connection(const std::exception& error) {
+  const std::string_view text = error.what();
+  return dist::failed_part(error) == dist::FailedPart::communication ||
+         std::ranges::any_of(connection_texts,
+                             [&](std::string_view words) { return text.find(words) != std::string_view::npos; });
+}
+
 /// Throws what a hook has thrown: as it is if it tells of a lost connection, of the device or of the job, and otherwise
 /// as the program's failure.
 [[noreturn]] void rethrow_of_hook(const std::exception_ptr& thrown) {
@@ -33,9 +51,14 @@ constexpr std::string_view hook_words = "the communication hook";
     std::rethrow_exception(thrown);
   } catch (const InvalidJob&) {
     throw;
+  } catch (const ExchangeFailed&) {  // Of the module's own all_gather().
+    throw;
   } catch (const c10::AcceleratorError&) {  // A kernel's mistake shows at whichever call waits for the device next.
     throw;
   } catch (const std::exception& error) {
+    if (tells_of_connection(error)) {
+      throw ExchangeFailed{{.kind = ErrorKind::unavailable, .message = dist::message_of(error), .retry_after = {}}};
+    }
     if (dist::failed_part(error) != dist::FailedPart::program) throw;
     throw ProgramFailed{fmt::format("{}: {}", hook_words, dist::message_of(error))};
   } catch (...) {
@@ -46,13 +69,15 @@ constexpr std::string_view hook_words = "the communication hook";
 bool is_lost_connection(const std::exception_ptr& thrown) {
   try {
     rethrow_of_hook(thrown);
-  } catch (const std::exception& error) {
-    return dist::failed_part(error) == dist::FailedPart::communication;
+  } catch (const ExchangeFailed&) {
+    return true;
+  } catch (...) {
+    return false;
   }
 }
 
-/// A future that fails when `future` does by a lost connection, and has no value otherwise. Who waits for it takes any
-/// error for a lost peer.
+/// A future without a value that fails only where `future` fails by a lost connection. A waiting rank takes any error
+/// of it for a lost peer; proceed() looks at the others.
 Future end_of_waiting(const Future& future) {
   auto end = c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get());
   future->addCallback([end](c10::ivalue::Future& done) {
@@ -73,11 +98,17 @@ class HookWork final : public c10d::Work {
   bool isCompleted() override { return future_->completed(); }
   [[nodiscard]] bool isSuccess() const override { return future_->completed() && !future_->hasError(); }
   [[nodiscard]] std::exception_ptr exception() const override {
-    return future_->completed() && future_->hasError() ? future_->exception_ptr() : nullptr;
+    if (!future_->completed() || !future_->hasError()) return nullptr;
+    try {
+      rethrow_of_hook(future_->exception_ptr());
+    } catch (...) {
+      return std::current_exception();
+    }
   }
   void synchronize() override { future_->wait(); }
   bool wait(std::chrono::milliseconds /*timeout*/) override {
-    future_->waitAndThrow();
+    future_->wait();
+    if (future_->hasError()) rethrow_of_hook(future_->exception_ptr());
     return true;
   }
   Future getFuture() override { return future_; }

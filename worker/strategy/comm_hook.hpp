@@ -10,11 +10,13 @@ namespace trainyard::strategy {
 
 /// The exchange by a communication hook, as register_comm_hook() of PyTorch's DDP. The hook gets the gradients of a
 /// bucket as the backward pass leaves them, not divided by the number of ranks. Its future has what takes their place,
-/// on the same device and of the same dtype and number of elements. begin() throws InvalidJob for a null
-/// future, and proceed() for a result of another device, dtype or size. An exception of the hook or in its future is
-/// thrown by begin() or proceed(): a lost connection, a failed device and InvalidJob as they are, whatever else as
-/// ProgramFailed. A future that has lost its connection fails the wait for it. What the hook sends is not in
-/// exchanged_bytes().
+/// on the same device and of the same dtype and number of elements. begin() throws InvalidJob for a null future, and
+/// proceed() for a result of another device, dtype or size.
+///
+/// An exception of the hook, or in its future, becomes ExchangeFailed if it tells of a lost connection, by its class or
+/// by Gloo's words. A failed device and InvalidJob stay as they are; whatever else becomes ProgramFailed. begin() and
+/// proceed() throw it, and the wait for a future on a device. The wait for one on the host fails by a lost connection
+/// alone. What the hook sends is not in exchanged_bytes().
 [[nodiscard]] MakeExchange by_comm_hook(std::shared_ptr<c10d::CommHookInterface> hook);
 
 }  // namespace trainyard::strategy

@@ -36,8 +36,8 @@ class Callbacks {
   void restore(bool is_ended);
 
   void train_start() { each("on_train_start()", &Callback::on_train_start, module_); }
-  void before_optimizer_step(Optimizer& optimizer, const std::string& name) {
-    call("on_before_optimizer_step()", &Callback::on_before_optimizer_step, module_, optimizer, name);
+  void before_optimizer_step(const std::string& name, const Callback::NamedTensors& parameters) {
+    call("on_before_optimizer_step()", &Callback::on_before_optimizer_step, module_, name, parameters);
   }
   /// `losses`: the sum of the losses of `count` batches.
   void step_end(const torch::Tensor& losses, std::int64_t count);
@@ -67,7 +67,7 @@ class Callbacks {
       (*callbacks_[place].*function)(arguments...);
     }
   }
-  /// The same between two steps; messages name the first of them too.
+  /// As call(), between two steps: messages name the step that is done too.
   template <typename... Parameters, typename... Arguments>
   void each(std::string_view name, void (Callback::*function)(Parameters...), Arguments&... arguments) {
     if (callbacks_.empty()) return;

@@ -72,9 +72,12 @@ OptimizationStep::OptimizationStep(StepParts parts)
     : parts_{std::move(parts)}, format_{number_format(parts_.training)} {
   const api::OnNonFiniteLoss policy = parts_.training.on_non_finite_loss;
   for (OptimizerTurn& of : parts_.turns) {
-    Turn& turn =
-        turns_.emplace_back(Turn{.of = of, .parameters = {}, .updated = {}, .scaler = {}, .losses = {}, .loss = {}});
-    for (const auto& [name, parameter] : of.parameters) turn.parameters.push_back(parameter);
+    Turn& turn = turns_.emplace_back(
+        Turn{.of = of, .parameters = {}, .trained = {}, .updated = {}, .scaler = {}, .losses = {}, .loss = {}});
+    for (const auto& [name, parameter] : of.parameters) {
+      turn.parameters.push_back(parameter);
+      if (parameter.requires_grad()) turn.trained.emplace_back(name, parameter);
+    }
     for (const ParameterShard& shard : of.gradients->shards()) turn.updated.push_back(shard.rows);
     if (turn.updated.empty()) turn.updated = turn.parameters;
     if (format_.scales_loss) turn.scaler.emplace(parts_.device);
@@ -208,7 +211,7 @@ Result<void> OptimizationStep::update(Turn& turn) {
     TRY(turn.of.gradients->max_over_ranks(turn.scaler->found_inf()));
     found_inf = found_inf.defined() ? torch::maximum(found_inf, turn.scaler->found_inf()) : turn.scaler->found_inf();
   }
-  if (parts_.before_step) parts_.before_step(*turn.of.optimizer, turn.of.name);
+  if (parts_.before_step) parts_.before_step(turn.of.name, turn.trained);
   if (const auto& clip = parts_.training.gradient_clip) {
     const torch::Tensor norm = TRY(turn.of.gradients->norm_of_all_gradients(norm_of(gradients)));
     clip_gradients(*clip, norm, gradients);

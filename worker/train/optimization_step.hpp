@@ -45,8 +45,9 @@ struct StepParts {
   ModuleReplicas* replicas = nullptr;  ///< They share the batches of `module`; nullptr: it has none.
   observe::StepTimer& timer;
   std::function<void()> before_update;  ///< Called before any parameter changes. Not set: nothing is.
-  /// Called before each optimizer's step, with the name of its turn. Not set: nothing is.
-  std::function<void(Optimizer& optimizer, const std::string& turn)> before_step;
+  /// Called before each optimizer's step, with the name of its turn and the parameters that it trains. Not set: nothing
+  /// is.
+  std::function<void(const std::string& turn, const NamedTensors& parameters)> before_step;
   torch::Device device = torch::kCPU;
 };
 
@@ -98,6 +99,7 @@ class OptimizationStep {
   struct Turn {
     OptimizerTurn& of;
     std::vector<torch::Tensor> parameters;  // the optimizer's
+    NamedTensors trained;                   // those of them that need a gradient
     std::vector<torch::Tensor> updated;     // what the optimizer of this rank updates: the parameters, or rows of them
     std::optional<LossScaler> scaler;       // with 16-mixed
     std::optional<LossAgreement> losses;    // unless onNonFiniteLoss is continue

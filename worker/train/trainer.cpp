@@ -63,7 +63,7 @@ Trainer::Trainer(TrainerParts parts)
                  [this] {
                    if (checkpoints_) checkpoints_->finish_staging();
                  },
-             .before_step = [this](auto& optimizer, auto& name) { callbacks_.before_optimizer_step(optimizer, name); },
+             .before_step = [this](auto& name, auto& trained) { callbacks_.before_optimizer_step(name, trained); },
              .device = parts_.device}},
       random_{parts_.device},
       state_{with_rows_of_parameters(make_state(parts_.module, optimizer_state(parts_.turns), random_,
@@ -225,7 +225,7 @@ OrEnd<StepFlags> Trainer::take_step() {
   const auto loss = train_on_batches();
   if (!loss) return lost(Stage::step, loss.error());
   last_loss_ = *loss;
-  if (auto done = step_.finish_gradients(); !done) return lost(Stage::step, done.error());
+  if (auto done = finish_gradients(); !done) return lost(Stage::step, done.error());
   const auto flags = agreement_.finish();
   if (!flags) return lost(Stage::step, flags.error());
   if (step_.asks_for_losses()) {

@@ -100,6 +100,10 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] OrEnd<void> load_weights(bool has_resumed);
   [[nodiscard]] OrEnd<StepFlags> take_step();
   [[nodiscard]] Result<torch::Tensor> train_on_batches();
+  [[nodiscard]] Result<void> finish_gradients() {
+    const ProgramCall of_step{" in step ", position_.step + 1};
+    return step_.finish_gradients();
+  }
   [[nodiscard]] Result<void> update() {
     const ProgramCall of_step{" in step ", position_.step + 1};
     return step_.update();

@@ -7,6 +7,18 @@
 #include <string>
 #include <vector>
 
+namespace gloo {
+
+/// As Gloo's own, whose headers LibTorch does not have.
+struct IoException : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+struct EnforceNotMet : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace gloo
+
 namespace trainyard::dist {
 namespace {
 
@@ -127,6 +139,11 @@ TEST(FailedPart, LooksOnlyAtTheMessageAndNotAtTheStackBelowIt) {
   } catch (const std::exception& error) {
     EXPECT_EQ(failed_part(error), FailedPart::program);
   }
+}
+
+TEST(FailedPart, IsTheCommunicationForGloosLostConnectionsAndNotForItsWrongCalls) {
+  EXPECT_EQ(failed_part(gloo::IoException{"Connection closed by peer"}), FailedPart::communication);
+  EXPECT_EQ(failed_part(gloo::EnforceNotMet{"Pair is not connected"}), FailedPart::program);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "tests/worker/fakes/mean_hook.hpp"
 #include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
 
 namespace trainyard::strategy {
@@ -222,14 +223,21 @@ TEST(CommHook, FailsTheProgramByWhateverElseItThrows) {
 TEST(CommHook, LosesAPeerByWhatItsCollectivesThrow) {
   run_ranks(2, [](RankThread& rank) {
     const c10::SourceLocation place{"f", "f.cpp", 1};
-    const auto failure = std::make_exception_ptr(c10::DistNetworkError{place, "no route"});
-    for (const LocalHook::Answer& answer : both_ways(failure)) {
-      const auto weights = two_weights();
-      GradientBuckets buckets{weights, rank.process_group, {}, by_comm_hook(std::make_shared<LocalHook>(answer))};
-      const auto done = hooked_step(buckets, weights, 1.0, 1.0);
-      ASSERT_FALSE(done);
-      EXPECT_EQ(done.error().kind, ErrorKind::unavailable);
-      EXPECT_THAT(done.error().message, testing::HasSubstr("no route"));
+    const std::exception_ptr failures[] = {
+        std::make_exception_ptr(c10::DistNetworkError{place, "no route"}),
+        std::make_exception_ptr(std::runtime_error{"no route in my hook: Connection closed by peer [10.0.0.1]"}),
+        std::make_exception_ptr(
+            ExchangeFailed{{.kind = ErrorKind::unavailable, .message = "no route", .retry_after = {}}}),
+    };
+    for (const std::exception_ptr& failure : failures) {
+      for (const LocalHook::Answer& answer : both_ways(failure)) {
+        const auto weights = two_weights();
+        GradientBuckets buckets{weights, rank.process_group, {}, by_comm_hook(std::make_shared<LocalHook>(answer))};
+        const auto done = hooked_step(buckets, weights, 1.0, 1.0);
+        ASSERT_FALSE(done);
+        EXPECT_EQ(done.error().kind, ErrorKind::unavailable);
+        EXPECT_THAT(done.error().message, testing::HasSubstr("no route"));
+      }
     }
   });
 }
