@@ -91,7 +91,7 @@ bool has_one_of(std::string_view text, const std::array<std::string_view, count>
 
 /// Gloo throws it for lost connections and timeouts, and other classes for wrong calls.
 bool is_connection_of_gloo(const std::exception& error) {
-  // LibTorch has Gloo inside, but not its headers.
+  // By name, since LibTorch has a Gloo of its own inside.
   return c10::demangle(typeid(error).name()) == "gloo::IoException";
 }
 

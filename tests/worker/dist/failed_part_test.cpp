@@ -1,23 +1,12 @@
 #include "worker/dist/torch_error.hpp"
 
 #include <c10/util/Exception.h>
+#include <gloo/common/error.h>
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-namespace gloo {
-
-/// As Gloo's own, whose headers LibTorch does not have.
-struct IoException : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-struct EnforceNotMet : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-}  // namespace gloo
 
 namespace trainyard::dist {
 namespace {
@@ -143,7 +132,7 @@ TEST(FailedPart, LooksOnlyAtTheMessageAndNotAtTheStackBelowIt) {
 
 TEST(FailedPart, IsTheCommunicationForGloosLostConnectionsAndNotForItsWrongCalls) {
   EXPECT_EQ(failed_part(gloo::IoException{"Connection closed by peer"}), FailedPart::communication);
-  EXPECT_EQ(failed_part(gloo::EnforceNotMet{"Pair is not connected"}), FailedPart::program);
+  EXPECT_EQ(failed_part(gloo::InvalidOperationException{"Pair is not connected"}), FailedPart::program);
 }
 
 }  // namespace
