@@ -202,8 +202,7 @@ int export_checkpoint(const CheckpointsOptions& options, const Streams& streams)
     const checkpoint::NonFiniteTensor& first = written->front();
     streams.err << fmt::format(
         "note: numbers are infinite or NaN in {} of the exported tensors, such as {} ({} of its numbers). Masks may "
-        "have "
-        "such numbers; where weights have them, export an earlier step\n",
+        "have such numbers; where weights have them, export an earlier step\n",
         written->size(), printable(first.name), first.count);
   }
   std::error_code ignored;
