@@ -25,10 +25,12 @@ struct Slice {
 /// each replicated row once. The shares are nearly equal in bytes: a cut falls between two rows, and never into a small
 /// entry (below 1 MiB). Reads no bytes of the entries.
 ///
-/// Rank r of n has about the replicated bytes from r / n to (r + 1) / n, in the entries' order: of four ranks, rank 2
-/// has the third quarter. Parameters and the optimizer's state are replicated, the model's buffers are rank0, random
-/// generators per_rank. write_share() puts a share as one object, whose name is in layout.hpp; rank 0 also writes the
-/// manifest.
+/// If there are B replicated bytes, rank r of n writes about those from B * r / n to B * (r + 1) / n, in the entries'
+/// order: of four ranks, rank 2 writes the third quarter. Parameters and the optimizer's state are replicated where
+/// they are equal on all ranks. Where they are not, parameters are rank0 (as with the strategy `decentralized`), and
+/// the optimizer's state is per_rank (as with `decentralized` and `adasum`). What the strategy `sharded` cuts into rows
+/// is sharded. The model's buffers are rank0, and random generators per_rank. write_share() puts a share as one object,
+/// whose name is in layout.hpp; rank 0 also writes the manifest.
 [[nodiscard]] std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size,
                                           std::span<const HostEntry> entries);
 

@@ -14,9 +14,9 @@
 /// the run ends with exit code 92, or 93 if another job fenced it.
 ///
 /// The exception: a run that is fenced between the two calls still puts the manifest. The newest attempt loads that
-/// checkpoint if it finds the manifest when it lists the prefix again, before it closes its claim. Otherwise the
-/// checkpoint is superseded if its step is later than the one from which the newest attempt resumed, and no restore
-/// takes it.
+/// checkpoint if it finds the manifest when it lists the prefix again, before it closes its claim. If it does not find
+/// the manifest, and the checkpoint's step is later than the one from which the newest attempt resumed, the checkpoint
+/// is superseded: no restore takes it. If the step is not later, the checkpoint is one like any other.
 ///
 /// Where the store has no conditional create, a writer asks for an object right before it puts the object. Two writers
 /// that put within one round trip of each other both believe that the object is theirs. The writer whose claim was
@@ -26,9 +26,9 @@ namespace trainyard::checkpoint {
 
 /// Success when a run of `ours` may claim the next generation:
 ///   (1) no newer attempt of our life (the job with our UID) has claimed, and
-///   (2) the newest run has stored its end, or it is of the same job and gives no sign of life at `now`: a killed run
-///       cannot store its end. Without that end, a life that has claimed here before may not follow another life (UID)
-///       of the job, because the life that claimed first is the older one.
+///   (2) the newest run has stored its end; or, since a killed run cannot store it, the newest run is of the same job
+///       and gives no sign of life at `now`. In the second case a run of `ours` may not claim if the newest run has
+///       another UID, and a run with our UID has claimed here before: ours is then the older life of the job.
 /// `store` is used only for URIs in messages.
 /// ErrorKind::conflict: (1) does not hold. invalid: (2) does not hold, and the message names the newest run's job; or a
 /// claim cannot be read, so that nobody knows which checkpoints are superseded. `retry_after`: how long the newest

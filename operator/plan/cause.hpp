@@ -40,7 +40,7 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 
 /// Decides whether the attempt has lost a member, which member is the culprit, and which cause that is charged to.
 ///
-/// Exit codes are those of api/contract.hpp. The best witness decides, which is the first of these that there is:
+/// Exit codes are those of api/contract.hpp. The best witness decides. From best to worst:
 ///   1. a container that ended with 93 (a restart cannot help);
 ///   2. a pod that the system or its node ended, whose node is unreachable, or whose container was lost or could not be
 ///      started though the image has its command;
@@ -57,8 +57,9 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 /// The cause to which the end is charged:
 ///   - application: any end of a container that is not named below, also OOMKilled, 93, and 95 (a hang);
 ///   - infrastructure: the pods of number 2; pods that the system is deleting; the exit codes 91, 92 (fenced), 94
-///     (rendezvous), 96 (storage) and 97 (no GPU, or a failed one) in a pod that nobody is deleting; and 90 in any pod,
-///     unless the peer that the rank names is known to have ended with another cause;
+///     (rendezvous), 96 (storage) and 97 (no GPU, or a failed one) in a pod that nobody is deleting; and 90 in any pod.
+///     If the rank's termination message also has the exit code of the peer that it lost, the end is charged to the
+///     cause of that exit code instead;
 ///   - deleted: any other pod that is gone or is being deleted, whether its container runs or has failed, unless the
 ///     container failed with 90 or 93. A restart after a deletion counts against infrastructure's budget.
 /// status.attempts keeps the answer: cause, rank (the index of the culprit's pod, even where a pod has several ranks),

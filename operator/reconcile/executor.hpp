@@ -37,8 +37,8 @@ class Executor {
   /// it failed.
   ///
   /// After a failed create no further create begins; deletes go on. A refused create (quota, admission, a wrong
-  /// template, a taken name) is remembered for the next plan, and act() succeeds if nothing else failed. The error has
-  /// the first failed create (none, if that one was refused) and the first failed delete.
+  /// template, a taken name) is remembered for the next plan, and act() succeeds if nothing else failed. An error
+  /// names the first failed create, unless that one was refused, and the first failed delete.
   ///
   /// A create that meets an object of its name (409) succeeds if that is the job's own, and is the refusal NameConflict
   /// if not; a delete that meets another UID (409) succeeds, since ours is gone. A finalizer that meets a 409 is left

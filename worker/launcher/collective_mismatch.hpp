@@ -9,9 +9,9 @@
 #include "common/clock.hpp"
 #include "worker/launcher/failure.hpp"
 
-/// The culprit of a hang is the rank whose process sends nothing for 10 s, or that trains or validates and reports no
-/// progress for 600 s; a rank that waits for the culprit does report progress. The culprit's launcher kills the culprit
-/// and names it (failure.hpp). This header is about the hang that has no culprit.
+/// The culprit of a hang is the rank whose process sends nothing for 10 s, or that reports no progress for 600 s while
+/// it trains or validates, or before its first report. A rank that waits for the culprit does report progress. The
+/// culprit's launcher kills the culprit and names it (failure.hpp). This header is about the hang that has no culprit.
 ///
 /// Ranks that all wait for each other for minutes, but in collectives of different names, wait for ever: the program
 /// has called a collective on some ranks only, or in another order. No rank is silent then, so that the launchers

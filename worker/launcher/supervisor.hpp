@@ -18,19 +18,19 @@ struct SupervisorSettings {
   std::int64_t first_rank = 0;  ///< Global rank of this launcher's first rank process.
   std::int64_t rank_count = 1;
   std::chrono::milliseconds alive_deadline{10'000};  ///< For a rank's next message, after its first.
-  std::chrono::milliseconds hang_deadline{600'000};  ///< For the next beat, while the rank trains or validates.
+  std::chrono::milliseconds hang_deadline{600'000};  ///< For the next beat, in the phases that are named below.
   std::chrono::milliseconds stop_deadline{25'000};   ///< From SIGTERM to SIGKILL.
   std::chrono::milliseconds farewell{1'000};         ///< For a rank to end by itself once the group is broken.
   std::chrono::milliseconds cause_deadline{
       1'500};  ///< How long a rank's exit with peer_lost waits for a verdict with the cause.
 };
 
-/// A rank hangs when it sends nothing for `alive_deadline` or, while it trains or validates, no beat for
-/// `hang_deadline`. A rank that waits for others in a collective sends beats (worker/dist/wait_or_fail.hpp), so that
-/// only the stuck rank falls silent: it is killed, and becomes the culprit with reason Hang and exit code 95. Rank 0's
-/// launcher sends the first failure, with the culprit's rank, phase and last step, to all launchers (peer_hub.hpp). The
-/// culprit's launcher ends with 95, which the operator charges to the application (operator/plan/cause.hpp); the others
-/// end with 90, and their termination messages name the culprit.
+/// A rank hangs when it sends nothing for `alive_deadline`, or no beat for `hang_deadline` while it trains or
+/// validates, or has not reported its phase yet. A rank that waits for others in a collective sends beats
+/// (worker/dist/wait_or_fail.hpp), so that only the stuck rank falls silent: it is killed, and becomes the culprit with
+/// reason Hang and exit code 95. Rank 0's launcher sends the first failure, with the culprit's rank, phase and last
+/// step, to all launchers (peer_hub.hpp). The culprit's launcher ends with 95, which the operator charges to the
+/// application (operator/plan/cause.hpp); the others end with 90, and their termination messages name the culprit.
 ///
 /// Decides about this launcher's rank processes: which of them hang, which to stop, when to kill them, and how the
 /// launcher ends. Pure: its inputs are events with their time, its outputs are actions.

@@ -15,21 +15,22 @@
 /// A rank's variables, with the values of rank 3 of four pods of one rank each. The operator sets the pod's
 /// (operator/manifest/pod_environment.hpp, which names the other files), and the launcher completes them for each rank
 /// process (worker/launcher/rank_process.cpp).
-///   - The operator, and the launcher again: RANK, NODE_RANK, GROUP_RANK and ROLE_RANK 3, LOCAL_RANK 0, WORLD_SIZE 4,
-///     LOCAL_WORLD_SIZE 1, MASTER_ADDR (rank 0's pod), MASTER_PORT, TRAINYARD_STORE_PORT and TRAINYARD_PEER_PORT. A pod
-///     of several ranks has no RANK, LOCAL_RANK and ROLE_RANK: there they come from the launcher alone.
-///   - The operator, torchrun's other names: GROUP_WORLD_SIZE, ROLE_WORLD_SIZE, ROLE_NAME, TORCHELASTIC_{RUN_ID,
+///   - Set by the operator for the pod, and set anew by the launcher for each rank: RANK, NODE_RANK, GROUP_RANK and
+///     ROLE_RANK 3, LOCAL_RANK 0, WORLD_SIZE 4, LOCAL_WORLD_SIZE 1, MASTER_ADDR (rank 0's pod), MASTER_PORT,
+///     TRAINYARD_STORE_PORT and TRAINYARD_PEER_PORT. In a pod of several ranks only the launcher sets RANK, LOCAL_RANK
+///     and ROLE_RANK.
+///   - Set by the operator, torchrun's other names: GROUP_WORLD_SIZE, ROLE_WORLD_SIZE, ROLE_NAME, TORCHELASTIC_{RUN_ID,
 ///     RESTART_COUNT, MAX_RESTARTS, USE_AGENT_STORE} and PET_{NNODES, NPROC_PER_NODE, NODE_RANK, MASTER_ADDR,
 ///     MASTER_PORT, RDZV_ID}.
-///   - The operator, Trainyard's own: TRAINYARD_SPEC (what to train), TRAINYARD_{JOB, NAMESPACE, JOB_UID, ATTEMPT,
-///     STATUS_PORT, GRACE_SECONDS, GPUS_PER_POD}; TRAINYARD_NODE_NAME with GPUs or local checkpoints;
+///   - Set by the operator, Trainyard's own: TRAINYARD_SPEC (what to train), TRAINYARD_{JOB, NAMESPACE, JOB_UID,
+///     ATTEMPT, STATUS_PORT, GRACE_SECONDS, GPUS_PER_POD}; TRAINYARD_NODE_NAME with GPUs or local checkpoints;
 ///     TRAINYARD_CPU_MILLICORES with a CPU request.
-///   - The user: the `env` and `envFrom` of the template's container, without variables that have one of the operator's
-///     names above; and the keys of checkpoint.credentialsSecret. For gs:// these are files, and variables too only if
-///     the job also uses s3:// or az://.
-///   - The operator, each only where it applies and the template's `env` does not set it: PYTHONUNBUFFERED, HOME, USER,
-///     TORCH_NCCL_ASYNC_ERROR_HANDLING, AWS_REGION, AWS_ENDPOINT_URL_S3, GOOGLE_APPLICATION_CREDENTIALS.
-///   - The launcher, in a pod that runs trainyard-worker (a pod that runs another program has none of these):
+///   - Set by the user: the `env` and `envFrom` of the template's container, without variables that have one of the
+///     operator's names above; and the keys of checkpoint.credentialsSecret. For gs:// these are files, and variables
+///     too only if the job also uses s3:// or az://.
+///   - Set by the operator, each only where it applies and the template's `env` does not set it: PYTHONUNBUFFERED,
+///     HOME, USER, TORCH_NCCL_ASYNC_ERROR_HANDLING, AWS_REGION, AWS_ENDPOINT_URL_S3, GOOGLE_APPLICATION_CREDENTIALS.
+///   - Set by the launcher, in a pod that runs trainyard-worker (a pod that runs another program has none of these):
 ///     OMP_NUM_THREADS, with TRAINYARD_CHOSE_THREADS 1, and GLIBC_TUNABLES, where they are not set;
 ///     TRAINYARD_HAS_LAUNCHER, TRAINYARD_LAUNCHER_FOLDER, TRAINYARD_RANK_LINK_FD (the link to the launcher).
 /// The launcher removes TRAINYARD_REQUEST_TOKEN, which the operator gives the pods of a job with `training` and

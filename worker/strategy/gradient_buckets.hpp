@@ -25,10 +25,11 @@ namespace trainyard::strategy {
 /// loss did not use the parameter. The bucket's exchange sums both.
 ///
 /// A bucket is sent once all of its parameters have their gradients and all earlier buckets are sent, so that every
-/// rank sends the buckets in one order, in whatever order its gradients come. Only a step's last backward pass fills
-/// and sends buckets. finish() sends those that are left; after send_at_end() it sends all of them. The strategy
-/// `sharded` sends its buckets in this order too, but each one only after the exchange of the one before it
-/// (sharded_gradients.hpp).
+/// rank sends the buckets in one order, in whatever order its gradients come. Only the last backward pass of a step
+/// fills and sends buckets. Then finish() fills and sends those that are left, with zeros for parameters that no pass
+/// used; after send_at_end() it sends all of them. The strategy `sharded` sends its buckets in this order too, but each
+/// one only after the exchange of the one before it (sharded_gradients.hpp). With shardParameters a backward pass sends
+/// a bucket only once it is full on all ranks (gathered_parameters.hpp).
 ///
 /// The functions are called from the training thread. The hooks that fill and send buckets run on the thread of the
 /// backward pass.
@@ -49,14 +50,14 @@ class GradientBuckets {
   void record_in(ExchangeTimeline& timeline);
   /// Clears the last step's gradients.
   void zero();
-  /// Tells whether the next backward pass is the last one of its step. Only the last one fills and sends buckets; the
-  /// others add to the gradients. A step of one backward pass need not call it.
+  /// Tells whether the next backward pass is the last one of its step. The last pass fills and sends buckets; the
+  /// others only add to the gradients. A step of one backward pass need not call it.
   void begin_backward(bool is_last_batch) { is_last_batch_ = is_last_batch; }
-  /// Sends the buckets that were not sent during the backward pass. Then waits for each bucket. `follow` makes only the
-  /// calling thread's stream wait. `wait` makes the thread itself wait; it is used where this rank's loss left out a
-  /// parameter, since the thread must then read from the device whether another rank used the parameter. Errors: those
-  /// of `wait` and `follow`; unavailable when a bucket could not be sent. Throws what this rank's own device or program
-  /// threw.
+  /// Fills and sends the buckets that were not sent during the backward pass. Then waits for each bucket. `follow`
+  /// makes only the calling thread's stream wait. `wait` makes the thread itself wait; it is used where this rank's
+  /// loss left out a parameter, since the thread must then read from the device whether another rank used the
+  /// parameter. Errors: those of `wait` and `follow`; unavailable when a bucket could not be sent. Throws what this
+  /// rank's own device or program threw.
   [[nodiscard]] Result<void> finish(const WaitForWork& wait, const WaitForWork& follow);
 
   [[nodiscard]] const BucketExchange& exchange() const { return *exchange_; }
