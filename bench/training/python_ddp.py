@@ -1,9 +1,10 @@
-"""FashionCNN or a small MLP on FashionMNIST, or any of the peer models on random data, by PyTorch's DistributedDataParallel or by Horovod: the peers of
-trainyard-rank in accuracy and speed.
+"""FashionCNN or a small MLP on FashionMNIST, or any of the peer models on random data, by PyTorch's DistributedDataParallel or by Horovod: the
+peers of trainyard-rank in accuracy and speed.
 
-One process a rank, with torch.distributed's environment or that of horovodrun. By default as quick as Python is known to be: data in memory, gathered by index_select,
-fused Adam, gradients as bucket views. With --as-users-do it is what most programs are: a DataLoader over single samples, and Adam as torch.optim
-gives it. Prints "first step" after the first step, and on rank 0 one JSON line at the end: {"accuracy", "samples_per_second", "losses"}.
+One process a rank, with torch.distributed's environment or that of horovodrun. By default as quick as Python is known to be: data in memory,
+gathered by index_select, fused Adam, gradients as bucket views. With --as-users-do it is what most programs are: a DataLoader over single samples,
+and Adam as torch.optim gives it. Prints "first step" after the first step, and on rank 0 one JSON line at the end: {"accuracy",
+"samples_per_second", "losses"}.
 """
 import argparse
 import json

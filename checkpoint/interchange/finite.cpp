@@ -7,6 +7,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
+/// A number of the type is infinite or NaN where its bits & mask are value.
 struct FloatFormat {
   std::string_view name;  // of the Dtype
   std::size_t part_bytes;
@@ -14,8 +15,9 @@ struct FloatFormat {
   std::uint64_t value;
 };
 
-// All bits of the exponent are ones (IEEE 754; BF16 has the exponent of F32). Sources for 8 bits: OCP's specifications
-// of FP8 and MX, and https://arxiv.org/abs/2206.02915 for the types that end with fnuz.
+// IEEE 754's types and BF16: all bits of the exponent are ones. Most types of 8 bits have a NaN alone, of one pattern.
+// Sources for these: OCP's specifications of FP8 and MX; for the types that end with fnuz
+// https://arxiv.org/abs/2206.02915.
 constexpr std::array formats = {
     FloatFormat{"F64", 8, 0x7ff0000000000000, 0x7ff0000000000000},
     FloatFormat{"F32", 4, 0x7f800000, 0x7f800000},

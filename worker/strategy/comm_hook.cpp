@@ -29,8 +29,8 @@ using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
 constexpr std::string_view hook_words = "the communication hook";
 
-/// Gloo's and c10d's words for a lost connection, by which one is known that the hook has thrown again in a class of
-/// its own.
+/// Gloo's and c10d's words for a lost connection. A hook may have caught their exception and thrown one of its own,
+/// which has only these words left.
 constexpr std::array connection_texts{
     std::string_view{"Connection closed by peer"}, std::string_view{"Connection reset by peer"},
     std::string_view{"Timed out waiting"},         std::string_view{"Application timeout caused pair closure"},
@@ -44,8 +44,8 @@ bool tells_of_connection(const std::exception& error) {
                              [&](std::string_view words) { return text.find(words) != std::string_view::npos; });
 }
 
-/// Throws what a hook has thrown: as it is if it tells of a lost connection, of the device or of the job, and otherwise
-/// as the program's failure.
+/// Throws what a hook has thrown: as ExchangeFailed if it tells of a lost connection, as it is if it tells of the
+/// device or of the job, and otherwise as ProgramFailed.
 [[noreturn]] void rethrow_of_hook(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);

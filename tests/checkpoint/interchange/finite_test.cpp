@@ -85,8 +85,7 @@ TEST_P(Finite, CountsWhatIsNotInPiecesOfAnySize) {
 INSTANTIATE_TEST_SUITE_P(Table, Finite, testing::ValuesIn(finite_cases),
                          [](const auto& info) { return info.param.dtype; });
 
-TEST(Finite, HasARowForEachTypeThatTorchCallsFloating) {
-  // Of all names in the table of types only integers and bool are without infinity or NaN.
+TEST(Finite, FindsNothingInIntegersAndBooleans) {
   for (const char* name : {"I64", "I32", "I16", "I8", "U64", "U32", "U16", "U8", "BOOL"}) {
     NonFiniteCounter counter{find_dtype(name).value()};
     counter.take(std::vector<std::byte>(64, std::byte{0xff}));

@@ -84,9 +84,10 @@ TEST(FormGroup, GivesCheckpointsADeadlineOfTheirOwn) {
 TEST(FormGroup, GivesABackgroundThreadAReducerOfItsOwnWhereTheOptionsAskForIt) {
   const std::uint16_t port = fakes::free_port();
   fakes::let_threads_be_ranks();
+  std::latch has_rank_1_waited{1};
   std::vector<std::jthread> ranks;
   for (std::int64_t rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back([=] {
+    ranks.emplace_back([=, &has_rank_1_waited] {
       FakeRankLink link;
       const auto group =
           form_group(an_environment(2, rank, port), link, {.rendezvous_deadline = 1min, .has_averaging_reducer = true});
@@ -94,8 +95,13 @@ TEST(FormGroup, GivesABackgroundThreadAReducerOfItsOwnWhereTheOptionsAskForIt) {
       HostReducer& reducer = *group->averaging_reducer;
       EXPECT_EQ(reducer.world_size(), 2);
       const std::int64_t beats = link.beats();  // Of the wait for rank 0's store.
+      std::jthread watch{[&, looks = link.looks()] {
+        if (rank == 0) return;
+        link.wait_for_looks(looks + 3);  // Rank 1 looks at the group while it waits.
+        has_rank_1_waited.count_down();
+      }};
       std::jthread averaging{[&] {
-        if (rank == 0) std::this_thread::sleep_for(100ms);  // Rank 1 waits meanwhile, and sends no beats.
+        if (rank == 0) has_rank_1_waited.wait();  // It sends no beats meanwhile.
         const at::Tensor numbers = at::full({3}, static_cast<double>(rank + 1));
         EXPECT_TRUE(reducer.sum(numbers));
         EXPECT_TRUE(at::equal(numbers, at::full({3}, 3.0)));

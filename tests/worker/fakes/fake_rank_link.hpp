@@ -44,6 +44,8 @@ class FakeRankLink final : public rank::RankLink {
   [[noreturn]] void exit(const rank::RankEnd& /*end*/) override { std::abort(); }
 
   [[nodiscard]] std::int64_t beats() const { return beats_; }
+  /// How often group_failure() was called.
+  [[nodiscard]] std::int64_t looks() const { return looks_; }
   /// Waits until group_failure() was called `count` times.
   void wait_for_looks(std::int64_t count) const {
     for (std::int64_t looks = looks_; looks < count; looks = looks_) looks_.wait(looks);

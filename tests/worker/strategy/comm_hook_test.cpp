@@ -182,7 +182,7 @@ TEST(CommHook, FailsTheJobByInvalidJobAndWithoutAFuture) {
   });
 }
 
-/// What a hook throws, at once or in its future.
+/// Two hooks that fail by `failure`: the first throws it, the second has it in its future.
 std::vector<LocalHook::Answer> both_ways(const std::exception_ptr& failure) {
   return {[=](c10d::GradBucket&) -> Future { std::rethrow_exception(failure); },
           [=](c10d::GradBucket&) {

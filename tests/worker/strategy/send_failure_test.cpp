@@ -16,7 +16,9 @@
 #include "tests/worker/fakes/device_work.hpp"
 #include "tests/worker/fakes/late_device.hpp"
 #include "worker/strategy/bucket_exchange.hpp"
+#include "worker/strategy/comm_hook.hpp"
 #include "worker/strategy/ddp.hpp"
+#include "worker/strategy/exchange_failed.hpp"
 #include "worker/strategy/gradient_buckets.hpp"
 #include "worker/strategy/sharded.hpp"
 
@@ -114,6 +116,42 @@ TEST(GradientBuckets, TellAFailureBetweenTwoCollectivesOfOneExchangeLikeOneOfThe
   EXPECT_EQ(lost.error().message, "sending gradients: ncclRemoteError: A call failed.");
   EXPECT_THROW(std::ignore = finish(std::make_exception_ptr(c10::AcceleratorError{place, 214, "CUDA error: ECC"})),
                c10::AcceleratorError);
+}
+
+/// A hook whose future is on the simulated device, and has failed.
+class FailedHook final : public c10d::CppCommHookInterface<std::exception_ptr> {
+ public:
+  using CppCommHookInterface::CppCommHookInterface;
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& /*bucket*/) override {
+    auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                           std::vector<c10::Device>{fakes::late_device::device()});
+    future->setError(state_);
+    return future;
+  }
+};
+
+TEST(CommHook, WhoseFutureFailsOnADeviceIsToldFromALostPeer) {
+  const auto finish = [](const std::exception_ptr& failure, bool asks_first) {
+    const torch::Tensor weight = torch::ones({3}).to(fakes::late_device::device()).requires_grad_();
+    GradientBuckets buckets{
+        {weight}, c10::make_intrusive<QuickGroup>(), {}, by_comm_hook(std::make_shared<FailedHook>(failure))};
+    buckets.zero();
+    const WaitForWork wait = [&](const c10::intrusive_ptr<c10d::Work>& work, std::string_view) {
+      if (asks_first && work->exception()) std::rethrow_exception(work->exception());
+      work->wait();
+      return Result<void>{};
+    };
+    return buckets.finish(wait, wait);
+  };
+  const c10::SourceLocation place{"f", "f.cpp", 1};
+  const auto of_program = std::make_exception_ptr(std::out_of_range{"level 9 of 4"});
+  const auto of_peer = std::make_exception_ptr(c10::DistBackendError{place, "ncclRemoteError: A call failed."});
+  const auto of_device = std::make_exception_ptr(c10::AcceleratorError{place, 214, "CUDA error: ECC"});
+  for (const bool asks_first : {false, true}) {
+    EXPECT_THROW(std::ignore = finish(of_program, asks_first), ProgramFailed);
+    EXPECT_THROW(std::ignore = finish(of_peer, asks_first), ExchangeFailed);
+    EXPECT_THROW(std::ignore = finish(of_device, asks_first), c10::AcceleratorError);
+  }
 }
 
 TEST(Sharded, ThrowsWhatThisRanksOwnDeviceReportsAndNotWhatALostPeerDoes) {
