@@ -1,16 +1,15 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "common/clock.hpp"
 #include "common/result.hpp"
+#include "storage/renewed.hpp"
 
 namespace trainyard::storage {
 
@@ -21,40 +20,32 @@ struct AccessToken {
   bool operator==(const AccessToken&) const = default;
 };
 
-/// The access token of one identity, renewed before it expires. Any thread may call. One thread at a time asks the
-/// issuer; meanwhile the other threads use the token that is still valid.
+[[nodiscard]] inline bool is_same_secret(const AccessToken& one, const AccessToken& other) {
+  return one.text == other.text;
+}
+
+/// The access token of one identity, renewed before it expires. Any thread may call.
 class AccessTokens {
  public:
-  using Fetch = std::function<Result<AccessToken>()>;
+  using Fetch = Renewed<AccessToken>::Fetch;
 
-  explicit AccessTokens(Fetch fetch, std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>());
+  explicit AccessTokens(Fetch fetch, std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>())
+      : renewed_{std::move(fetch), AfterExpiry::nothing, std::move(clock)} {}
 
-  /// A token to send now. A transient error of the issuer stays transient. While renewal fails, the old token is given
-  /// as long as it is valid. Never ErrorKind::not_found, which would mean an object that does not exist.
-  [[nodiscard]] Result<std::string> get();
-
+  /// A token to send now. Errors as Renewed::get().
+  [[nodiscard]] Result<std::string> get() {
+    return renewed_.get().map([](const AccessToken& token) { return token.text; });
+  }
   /// The server refuses `token`, whatever its expiry: get() asks the issuer again.
-  void refuse(const std::string& token);
-
+  void refuse(const std::string& token) { renewed_.refuse({.text = token, .expiry = {}}); }
   /// The last token and the one before, which a request in flight may still carry. Never asks the issuer.
-  [[nodiscard]] std::array<std::string, 2> recent() const;
+  [[nodiscard]] std::array<std::string, 2> recent() const {
+    const auto [last, former] = renewed_.recent();
+    return {last.text, former.text};
+  }
 
  private:
-  [[nodiscard]] bool is_valid(Time now) const;
-  [[nodiscard]] Result<std::string> take(Result<AccessToken> fetched);
-
-  const Fetch fetch_;
-  const std::shared_ptr<const Clock> clock_;
-  mutable std::mutex mutex_;  // guards all below
-  std::condition_variable fetched_;
-  std::optional<AccessToken> current_;
-  std::string former_;
-  Time renew_at_{};
-  bool is_refused_ = false;
-  bool is_fetching_ = false;
-  bool has_warned_ = false;
-  std::uint64_t fetch_count_ = 0;
-  std::optional<Error> last_error_;  // The last fetch's, if it failed.
+  Renewed<AccessToken> renewed_;
 };
 
 }  // namespace trainyard::storage

@@ -1,17 +1,14 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/clock.hpp"
 #include "common/result.hpp"
+#include "storage/renewed.hpp"
 #include "storage/sigv4.hpp"
 
 namespace trainyard::storage {
@@ -28,8 +25,10 @@ struct AwsCredentialSource {
 
 /// The credentials for s3:// of the first source that has some, renewed before they expire. aws_credential_sources()
 /// gives the order: the environment's key, web identity, the profile, the container's agent, the instance's metadata.
-/// The order for gs:// and az:// is at open_store() (store.hpp). Any thread may call. One thread at a time asks a
-/// source; meanwhile the other threads use the credentials that are still valid.
+/// Other stores take the first of these that is set up (open_store()). gs://: the file that
+/// GOOGLE_APPLICATION_CREDENTIALS names, gcloud's file, the metadata server. az://: a connection string, an account's
+/// key, a SAS token, a client's secret, workload identity, the az tool's login, a managed identity. Any thread may
+/// call.
 class AwsCredentialChain {
  public:
   explicit AwsCredentialChain(std::vector<AwsCredentialSource> sources,
@@ -38,34 +37,21 @@ class AwsCredentialChain {
   /// Credentials to sign with now. The source is chosen once, and a process never changes to another. A source that is
   /// set up and fails ends the search. Errors: unauthorized when no source has credentials, unavailable when a guess
   /// may have some later; the message says what each source lacks. Never not_found, which would mean a missing object.
-  [[nodiscard]] Result<Credentials> get();
+  [[nodiscard]] Result<Credentials> get() { return renewed_.get(); }
 
   /// The server says that `credentials` have expired, whatever their expiry: get() asks the source again.
-  void refuse(const Credentials& credentials);
+  void refuse(const Credentials& credentials) { renewed_.refuse(credentials); }
 
-  /// The last result of get(); empty before the first. Never asks a source.
-  [[nodiscard]] Credentials last() const;
-  /// The last two results of get(): requests that were signed with either may still be in flight.
-  [[nodiscard]] std::array<Credentials, 2> recent() const;
+  /// The last two results of get(), the later one first, each empty where there is none: requests that were signed with
+  /// either may still be in flight. Never asks a source.
+  [[nodiscard]] std::array<Credentials, 2> recent() const { return renewed_.recent(); }
 
  private:
-  [[nodiscard]] Result<Credentials> look(const AwsCredentialSource* chosen, const AwsCredentialSource*& found) const;
-  [[nodiscard]] bool is_valid(Time now) const;
-  [[nodiscard]] Result<Credentials> take(Result<Credentials> found);
+  [[nodiscard]] Result<Credentials> look();
 
   const std::vector<AwsCredentialSource> sources_;
-  const std::shared_ptr<const Clock> clock_;
-  mutable std::mutex mutex_;  // guards all below
-  std::condition_variable looked_;
-  const AwsCredentialSource* chosen_ = nullptr;
-  std::optional<Credentials> current_;
-  Credentials former_;
-  bool is_refused_ = false;  // By the server.
-  bool is_looking_ = false;
-  bool has_warned_ = false;
-  Time next_look_{};
-  std::uint64_t look_count_ = 0;
-  std::optional<Error> last_error_;  // Of the last look.
+  const AwsCredentialSource* chosen_ = nullptr;  // Only look() uses it, which one thread at a time calls.
+  Renewed<Credentials> renewed_;
 };
 
 }  // namespace trainyard::storage

@@ -30,8 +30,6 @@ namespace {
 
 constexpr const char* azure_version = "2021-12-02";
 constexpr std::chrono::seconds azure_issuer_patience{5};
-// A list with more pages is a fault of the server.
-constexpr int blob_pages_max = 100'000;
 // Source: https://learn.microsoft.com/rest/api/storageservices/understanding-block-blobs
 constexpr TransferLimits block_limits{.part_bytes_max = std::uint64_t{4'000} << 20, .part_count_max = 50'000};
 
@@ -285,7 +283,7 @@ Result<std::vector<ObjectInfo>> AzureStore::list(std::string_view prefix) {
   const std::size_t prefix_bytes = blob_of("").size();
   std::vector<ObjectInfo> objects;
   std::string marker;
-  for (int pages = 0; pages < blob_pages_max; ++pages) {
+  for (int pages = 0; pages < tuning_.list_pages_max; ++pages) {
     CloudRequest request = list_request(prefix, tuning_.page_blobs);
     if (!marker.empty()) request.query.emplace_back("marker", marker);
     auto page = TRY(client_.send(doing, std::move(request)).and_then([&](const HttpReply& reply) {

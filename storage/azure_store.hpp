@@ -20,6 +20,7 @@ struct AzureTuning {
   HttpTuning http;
   TransferChoice transfer;         ///< A blob that fits into one block goes up in one piece.
   std::int64_t page_blobs = 5000;  ///< Blobs in a page of a list, at most 5000.
+  int list_pages_max = 100'000;    ///< A list with more pages is a fault of the server.
   /// Limit of one request that makes a blob of its blocks, which may take the server minutes.
   std::chrono::milliseconds commit_deadline{600'000};
 };

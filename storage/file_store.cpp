@@ -271,10 +271,9 @@ Result<void> FileStore::get_range(std::string_view key, std::uint64_t offset, st
 
 Result<std::vector<ObjectInfo>> FileStore::list(std::string_view prefix) {
   // Walk only the folder in which the prefix ends, and in it only the names that match the prefix.
-  const std::size_t slash = prefix.rfind('/');
-  const std::string key_of_folder{slash == std::string_view::npos ? std::string_view{} : prefix.substr(0, slash + 1)};
-  if (slash != std::string_view::npos) {
-    TRY(check_key(prefix.substr(0, slash)));
+  const std::string key_of_folder{prefix.substr(0, prefix.rfind('/') + 1)};
+  if (!key_of_folder.empty()) {
+    TRY(check_key(prefix.substr(0, key_of_folder.size() - 1)));
   }
   const auto root = open_root();
   if (!root && root.error().kind == ErrorKind::not_found) return std::vector<ObjectInfo>{};

@@ -21,7 +21,8 @@ constexpr std::string_view gcs_identity =
     "Set GOOGLE_APPLICATION_CREDENTIALS to a file with credentials, or name a Secret with the key credentials.json in "
     "checkpoint.credentialsSecret, or give the pod a service account of Google's";
 
-// The reasons of the JSON API and the codes of the XML API. Any other one is judged by the status.
+// The reasons of the JSON API and the codes of the XML API. Any other one is judged by the status, such as "required":
+// with 401 the token is missing, and with 400 a parameter.
 constexpr ServerMeaning gcs_meanings[] = {
     {"rateLimitExceeded", ErrorKind::throttled, ""},
     {"userRateLimitExceeded", ErrorKind::throttled, ""},
@@ -34,9 +35,6 @@ constexpr ServerMeaning gcs_meanings[] = {
     {"IncompleteBody", ErrorKind::unavailable, ""},
     {"forbidden", ErrorKind::forbidden, gcs_access},
     {"AccessDenied", ErrorKind::forbidden, gcs_access},
-    {"authError", ErrorKind::unauthorized, gcs_identity},
-    {"required", ErrorKind::unauthorized, gcs_identity},  // A request without a token.
-    {"AuthenticationRequired", ErrorKind::unauthorized, gcs_identity},
     {"retentionPolicyNotMet", ErrorKind::forbidden, "The bucket's retention policy forbids it"},
 };
 
@@ -64,11 +62,6 @@ GcsRefusal gcs_refusal(const HttpReply& reply) {
   return said;
 }
 
-// A reason may have another meaning with another status: "required" with 400 is a missing parameter.
-bool fits(const ServerMeaning& meaning, long status) {
-  return meaning.kind != ErrorKind::unauthorized || status == 401;
-}
-
 // True when the server says that the bytes it got do not match their checksum.
 bool is_wrong_checksum(long status, const std::string& words) {
   const bool names_one = words.find("CRC32C") != std::string::npos || words.find("crc32c") != std::string::npos;
@@ -91,7 +84,6 @@ bool is_missing_gcs_bucket(const HttpReply& reply) {
 Error gcs_error(const HttpReply& reply, std::string_view doing, const GcsSettings& settings) {
   const GcsRefusal said = gcs_refusal(reply);
   const ServerMeaning* meaning = find_meaning(gcs_meanings, said.code);
-  if (meaning != nullptr && !fits(*meaning, reply.status)) meaning = nullptr;
   const auto tokens = settings.tokens ? settings.tokens->recent() : std::array<std::string, 2>{};
   Error error{meaning != nullptr ? meaning->kind : kind_of_status(reply.status),
               fmt::format("{}: {} answered {}", doing, settings.endpoint, reply.status), retry_after_of(reply)};

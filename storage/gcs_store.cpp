@@ -22,7 +22,6 @@ namespace {
 using nlohmann::json;
 
 // A list with more pages is a fault of the server.
-constexpr int gcs_object_pages_max = 100'000;
 constexpr int gcs_upload_pages_max = 1'000;
 constexpr int gcs_upload_tries_max = 3;
 constexpr long gcs_not_found = 404;
@@ -183,7 +182,7 @@ Result<std::vector<ObjectInfo>> GcsStore::list(std::string_view prefix) {
   const std::size_t prefix_bytes = object_of("").size();
   std::vector<ObjectInfo> objects;
   std::string token;
-  for (int pages = 0; pages < gcs_object_pages_max; ++pages) {
+  for (int pages = 0; pages < tuning_.list_pages_max; ++pages) {
     CloudRequest request{.method = "GET",
                          .path = json_path(""),
                          .query = {{"fields", "items(name,size),nextPageToken"},

@@ -18,6 +18,7 @@ struct GcsTuning {
   HttpTuning http;
   TransferChoice transfer;           ///< An object that fits into one part is sent in one stream.
   std::int64_t page_objects = 1000;  ///< Objects in a page of a list, at most 1000.
+  int list_pages_max = 100'000;      ///< A list with more pages is a fault of the server.
   /// Limit of one request that joins the parts of a large object, which may take the server minutes.
   std::chrono::milliseconds completion_deadline{600'000};
   /// Age from which an upload that nobody completed may be removed.

@@ -21,6 +21,12 @@ struct Credentials {
   bool operator==(const Credentials&) const = default;
 };
 
+/// True for credentials that sign alike.
+[[nodiscard]] inline bool is_same_secret(const Credentials& one, const Credentials& other) {
+  return one.access_key_id == other.access_key_id && one.secret_access_key == other.secret_access_key &&
+         one.session_token == other.session_token;
+}
+
 /// The region and service for which a signature is valid.
 struct SigningScope {
   std::string region;

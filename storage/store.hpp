@@ -103,8 +103,9 @@ struct S3Options {
 ///   - az (azure_settings(), then azure_credentials.hpp): a connection string, an account's key, a SAS token, a
 ///     client's secret, workload identity, the az tool's login, a managed identity;
 ///   - https sends none.
-/// In a pod, the Secret checkpoint.credentialsSecret becomes these variables. ErrorKind::invalid for another scheme or
-/// a relative path, and for a wrong variable; the message says what would be right.
+/// In a pod, the Secret checkpoint.credentialsSecret gives these variables; for gs it is mounted, and its file is the
+/// one that GOOGLE_APPLICATION_CREDENTIALS names. ErrorKind::invalid for another scheme or a relative path, and for a
+/// wrong variable; the message says what would be right.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view uri, const S3Options& s3 = {});
 
 /// Puts one text.

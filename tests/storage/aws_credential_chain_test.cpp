@@ -42,11 +42,11 @@ TEST_F(CredentialChainTest, TakesTheFirstSourceThatHasSomeAndAsksItOnce) {
   AwsCredentialChain chain{
       {a_failing_source("none", ErrorKind::not_found), a_source(), a_failing_source("later", ErrorKind::invalid)},
       clock};
-  EXPECT_EQ(chain.last(), Credentials{});
+  EXPECT_EQ(chain.recent().front(), Credentials{});
   EXPECT_EQ(id_of(chain.get()), "id-1");
   clock->advance(54min);
   EXPECT_EQ(id_of(chain.get()), "id-1");
-  EXPECT_EQ(chain.last().access_key_id, "id-1");
+  EXPECT_EQ(chain.recent().front().access_key_id, "id-1");
 }
 
 TEST_F(CredentialChainTest, SaysOfEachSourceWhatItLacks) {
@@ -184,7 +184,7 @@ TEST_F(CredentialChainTest, GetsOthersWhenTheServerRefusesThem) {
   EXPECT_EQ(id_of(chain.get()), "id-2");
   chain.refuse(first);  // Another thread, whose request was refused too, calls this.
   EXPECT_EQ(id_of(chain.get()), "id-2");
-  chain.refuse(chain.last());
+  chain.refuse(chain.recent().front());
   error = Error{ErrorKind::unavailable, "away", {}};
   EXPECT_FALSE(chain.get());
 }

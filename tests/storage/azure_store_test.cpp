@@ -26,7 +26,8 @@ std::unique_ptr<AzureStore> azure_at(const LoopbackServer& server) {
   return std::make_unique<AzureStore>(
       std::move(place),
       AzureTuning{.http = {.backoff = {.initial = std::chrono::milliseconds{1}, .max = std::chrono::milliseconds{5}}},
-                  .transfer = {.part_bytes = 9}});
+                  .transfer = {.part_bytes = 9},
+                  .list_pages_max = 5});
 }
 
 TEST(AzureStore, ReadsAListToItsLastPageAndSkipsFolders) {
@@ -35,7 +36,7 @@ TEST(AzureStore, ReadsAListToItsLastPageAndSkipsFolders) {
     EXPECT_EQ(request.path, "/acme/c");
     EXPECT_EQ(request.get_param_value("sig"), "hush=");
     EXPECT_EQ(request.get_param_value("prefix"), "run/st");
-    markers.push_back(request.get_param_value("marker"));
+    markers.push_back(request.has_param("marker") ? request.get_param_value("marker") : "none");
     const bool is_first = markers.size() == 1;
     response.set_content(
         is_first
@@ -53,7 +54,17 @@ TEST(AzureStore, ReadsAListToItsLastPageAndSkipsFolders) {
         "application/xml");
   }};
   EXPECT_EQ(azure_at(server)->list("st"), (std::vector<ObjectInfo>{{"st-1", 1}, {"st-2&", 5'000'000'000}}));
-  EXPECT_THAT(markers, ElementsAre("", "m"));
+  EXPECT_THAT(markers, ElementsAre("none", "m"));
+}
+
+TEST(AzureStore, GivesUpAListThatDoesNotEnd) {
+  LoopbackServer server{[](const httplib::Request&, httplib::Response& response) {
+    response.set_content("<EnumerationResults><NextMarker>the same</NextMarker></EnumerationResults>", "text/xml");
+  }};
+  const auto listed = azure_at(server)->list("");
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(server.request_count(), 5);
 }
 
 TEST(AzureStore, SaysThatAReplyIsNoList) {
@@ -81,6 +92,25 @@ TEST(AzureStore, PutsASmallBlobWithItsChecksum) {
   }};
   EXPECT_TRUE(put_text(*azure_at(server), "a", "hello"));
   EXPECT_EQ(server.request_count(), 1);
+}
+
+TEST(AzureStore, PutsWhatFitsIntoOneBlockInOnePiece) {
+  LoopbackServer server{[](const httplib::Request& request, httplib::Response& response) {
+    EXPECT_FALSE(request.has_param("comp"));
+    response.status = 201;
+  }};
+  EXPECT_TRUE(put_text(*azure_at(server), "a", "123456789"));
+  EXPECT_EQ(server.request_count(), 1);
+}
+
+TEST(AzureStore, NamesItsVersionAndTimeAndSignsNothingBesideASasToken) {
+  LoopbackServer server{[](const httplib::Request& request, httplib::Response& response) {
+    EXPECT_EQ(request.get_header_value("x-ms-version"), "2021-12-02");
+    EXPECT_THAT(request.get_header_value("x-ms-date"), testing::EndsWith(" GMT"));
+    EXPECT_FALSE(request.has_header("Authorization"));
+    response.status = 201;
+  }};
+  EXPECT_TRUE(put_text(*azure_at(server), "a", "hello"));
 }
 
 TEST(AzureStore, RemovesABlobWithItsSnapshots) {
@@ -131,7 +161,8 @@ TEST(AzureStore, SendsBlocksWithChecksumsAndMakesTheBlobOnItsCondition) {
   ASSERT_EQ(blocks.size(), 2U);
   EXPECT_EQ(blocks[0].size(), blocks[1].size());
   std::ranges::sort(blocks);
-  EXPECT_THAT(list, HasSubstr("<Latest>" + blocks[0] + "</Latest><Latest>" + blocks[1] + "</Latest>"));
+  EXPECT_THAT(list, testing::EndsWith("<BlockList><Latest>" + blocks[0] + "</Latest><Latest>" + blocks[1] +
+                                      "</Latest></BlockList>"));
 }
 
 TEST(AzureStore, GivesAllBlocksIdsOfOneLengthHoweverManyThereAre) {
@@ -139,6 +170,7 @@ TEST(AzureStore, GivesAllBlocksIdsOfOneLengthHoweverManyThereAre) {
   int blocks = 0;
   LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
     response.status = 201;
+    EXPECT_FALSE(request.has_header("If-None-Match"));
     if (request.get_param_value("comp") != "block") return;
     lengths.insert(request.get_param_value("blockid").size());
     ++blocks;

@@ -86,6 +86,19 @@ TEST(CloudClient, SaysThatANewTokenIsRefusedToo) {
   EXPECT_EQ(fetches, 2);
 }
 
+TEST(CloudClient, KeepsATokenWhoseRequestIsRefusedForAnotherReason) {
+  LoopbackServer server{[](const httplib::Request&, httplib::Response& response) { response.status = 403; }};
+  int fetches = 0;
+  CloudClient client{service_at(server,
+                                [&]() -> Result<AccessToken> {
+                                  return AccessToken{"token-" + std::to_string(++fetches), std::nullopt};
+                                }),
+                     quick_tuning()};
+  EXPECT_EQ(client.send("look", {.method = "GET", .path = "/a"}).error().kind, ErrorKind::invalid);
+  EXPECT_EQ(server.request_count(), 1);
+  EXPECT_EQ(fetches, 1);
+}
+
 TEST(CloudClient, WaitsForAnIssuerThatIsSlowOrThrottles) {
   LoopbackServer server{[](const httplib::Request&, httplib::Response&) {}};
   int fetches = 0;
@@ -127,6 +140,14 @@ TEST(CloudClient, AddsWhatAuthorisesARequestInItsQuery) {
   EXPECT_EQ(target, "/a?b=c%20d&sv=1&sig=x%3D");
   ASSERT_TRUE(client.send("look", {.method = "GET", .path = "/a"}));
   EXPECT_EQ(target, "/a?sv=1&sig=x%3D");
+}
+
+TEST(CloudClient, SendsNoQuestionMarkWithoutAQuery) {
+  std::string target;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response&) { target = request.target; }};
+  CloudClient client{service_at(server, nullptr), quick_tuning()};
+  ASSERT_TRUE(client.send("look", {.method = "GET", .path = "/a"}));
+  EXPECT_EQ(target, "/a");
 }
 
 TEST(CloudClient, FailsWhereARequestCannotBeSigned) {
@@ -184,6 +205,27 @@ TEST(CloudClient, ReadsARangeInParts) {
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(into, "2345678");
   EXPECT_THAT(ranges, ElementsAre("bytes=2-4", "bytes=5-7", "bytes=8-8"));
+  ranges.clear();
+  ASSERT_TRUE(client.read_range("get", {.method = "GET", .path = "/a"}, 2,
+                                std::as_writable_bytes(std::span{into}).first(6),
+                                {.part_bytes = 3, .connection_count = 1}));
+  EXPECT_THAT(ranges, ElementsAre("bytes=2-4", "bytes=5-7"));
+}
+
+TEST(CloudClient, TakesAWholeObjectForARangeOnlyFromItsBeginning) {
+  LoopbackServer server{[](const httplib::Request& request, httplib::Response& response) {
+    const_cast<httplib::Request&>(request).ranges.clear();  // Otherwise the server itself cuts the body.
+    response.set_content("abcd", "application/octet-stream");
+  }};
+  CloudClient client{service_at(server, nullptr), quick_tuning()};
+  std::string into(4, '-');
+  const auto read = [&](std::uint64_t offset) {
+    return client.read_range("get", {.method = "GET", .path = "/a"}, offset, std::as_writable_bytes(std::span{into}),
+                             {.part_bytes = 1'000, .connection_count = 1});
+  };
+  ASSERT_TRUE(read(0));
+  EXPECT_EQ(into, "abcd");
+  EXPECT_EQ(read(1).error().kind, ErrorKind::corrupt);
 }
 
 TEST(CloudClient, RefusesARangeThatIsNotTheOneAskedFor) {

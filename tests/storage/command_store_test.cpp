@@ -110,6 +110,7 @@ echo x >> "$(dirname "$0")/tries"
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().kind, ErrorKind::unavailable);
   EXPECT_THAT(put.error().message, AllOf(HasSubstr("put 'b'"), HasSubstr("exit code 1: link is down")));
+  EXPECT_EQ(fakes::text_of(tools_.file("tries")), "x\nx\n");
   EXPECT_EQ(fakes::text_of(local_.file("run/b")), "y");
 }
 
@@ -238,7 +239,25 @@ TEST_F(CommandStoreTest, SaysAtTheProbeThatThereIsNoProgram) {
 TEST_F(CommandStoreTest, HasOneWriterAtATime) {
   CommandStore store = open(whole_program);
   EXPECT_FALSE(store.has_conditional_create());
-  EXPECT_EQ(put_text(store, "a", "x", {.if_absent = true}).error().kind, ErrorKind::invalid);
+  const auto put = put_text(store, "a", "x", {.if_absent = true});
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().kind, ErrorKind::invalid);
+  EXPECT_FALSE(std::filesystem::exists(tools_.file("remote/a")));
+}
+
+TEST_F(CommandStoreTest, AsksTheProgramOnceForAnObjectThatTheFolderLacksAndNeverForOneThatItHas) {
+  CommandStore store = open(R"sh(#!/bin/sh
+[ "$1" = capabilities ] && { echo get; exit 0; }
+[ "$1" = get ] || exit 0
+echo "$3" >> "$(dirname "$0")/gets"
+exit 3
+)sh");
+  ASSERT_TRUE(put_text(store, "here", "content"));
+  std::vector<std::byte> some(7);
+  EXPECT_TRUE(store.get_range("here", 0, some));
+  EXPECT_EQ(store.get_range("here", 1, some).error().kind, ErrorKind::corrupt) << "it ends too early";
+  EXPECT_EQ(store.get_range("away", 0, some).error().kind, ErrorKind::not_found);
+  EXPECT_EQ(fakes::text_of(tools_.file("gets")), "away\n");
 }
 
 TEST_F(CommandStoreTest, RefusesAListThatIsNone) {
@@ -248,7 +267,7 @@ TEST_F(CommandStoreTest, RefusesAListThatIsNone) {
 
 TEST(ParseListing, ReadsLinesOfBytesAndKey) {
   EXPECT_EQ(parse_listing("12 b\n\n0 a c\n3 d"), (std::vector<ObjectInfo>{{"a c", 0}, {"b", 12}, {"d", 3}}));
-  for (const char* text : {"b 12", "12", "12 ", "-1 b", "12\tb"}) EXPECT_FALSE(parse_listing(text)) << text;
+  for (const char* text : {"b 12", "12", "12 ", "-1 b", "12\tb", " b"}) EXPECT_FALSE(parse_listing(text)) << text;
 }
 
 }  // namespace

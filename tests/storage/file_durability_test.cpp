@@ -79,6 +79,24 @@ TEST_F(AFileStoresCalls, FailAPutWhoseBytesOrNamesAreNotDurable) {
   }
 }
 
+TEST_F(AFileStoresCalls, TryAPutAHundredTimesWhileSomebodyRemovesItsFolder) {
+  int writes = 0;
+  int lost = 99;
+  fakes::decide_file_calls([&](const FileCall& call) -> FileFate {
+    const bool is_lost = call.name == "writev" && ++writes <= lost;
+    return {.kind = is_lost ? FileFate::Kind::fail : FileFate::Kind::done, .error_number = ENOENT};
+  });
+  const auto put = put_text(store, "s/a", "x");
+  writes = 0;
+  lost = 1'000;
+  const auto given_up = put_text(store, "s/b", "x");
+  fakes::decide_file_calls(nullptr);
+  EXPECT_TRUE(put) << put.error().message;
+  ASSERT_FALSE(given_up);
+  EXPECT_EQ(given_up.error().kind, ErrorKind::not_found);
+  EXPECT_EQ(writes, 100);
+}
+
 TEST_F(AFileStoresCalls, PutWhereAFileSystemMakesNamesDurableItself) {
   fakes::decide_file_calls([&](const FileCall& call) -> FileFate {
     const bool is_of_a_folder = call.name == "fsync" && call.path.find("/.tmp-") == std::string::npos;

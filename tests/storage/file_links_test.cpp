@@ -155,7 +155,7 @@ TEST(FileModes, AreReadFromTheEnvironment) {
     EXPECT_EQ(modes->file, row.file) << row.text;
     EXPECT_EQ(modes->folder, row.folder) << row.text;
   }
-  for (const char* text : {"rw", "0440", "0755", "0060", "1600", "0688", "-600", "0600 "}) {
+  for (const char* text : {"rw", "0440", "0755", "0060", "1600", "0688", "0601", "-600", "0600 "}) {
     const auto modes = file_modes(environment_of({{"TRAINYARD_FILE_MODE", text}}));
     ASSERT_FALSE(modes) << text;
     EXPECT_EQ(modes.error().kind, ErrorKind::invalid);

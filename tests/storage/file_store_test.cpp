@@ -90,6 +90,17 @@ TEST_F(AFileStore, ListsByThePrefixThatIsAskedFor) {
   EXPECT_EQ(store.list("ste/below"), std::vector<ObjectInfo>{}) << "it is a file";
 }
 
+TEST_F(AFileStore, ListsNothingOutsideOfItsFolder) {
+  std::filesystem::create_directories(folder.path() + "/made/when/other");
+  std::ofstream{folder.path() + "/made/when/other/a"} << "theirs";
+  ASSERT_TRUE(put_text(store, "step-1/a", "x"));
+  for (const char* prefix : {"../other/", "../", "step-1/../../other/", "/"}) {
+    const auto listed = store.list(prefix);
+    ASSERT_FALSE(listed) << prefix;
+    EXPECT_EQ(listed.error().kind, ErrorKind::invalid) << prefix;
+  }
+}
+
 TEST_F(AFileStore, LeavesNoEmptyFoldersAndKeepsItsOwn) {
   ASSERT_TRUE(put_text(store, "step-1/g-1/a", "x"));
   ASSERT_TRUE(put_text(store, "step-1/b", "x"));
@@ -150,6 +161,9 @@ TEST_F(AFileStore, RefusesAPathThroughAFileInOneSentence) {
   EXPECT_EQ(probed.error().kind, ErrorKind::invalid);
   EXPECT_THAT(probed.error().message, HasSubstr("choose another folder"));
   EXPECT_EQ(put_text(below, "a", "x").error().kind, ErrorKind::invalid);
+  const auto listed = below.list("");
+  ASSERT_FALSE(listed) << "and not an empty list";
+  EXPECT_EQ(listed.error().kind, ErrorKind::invalid);
 }
 
 TEST_F(AFileStore, RefusesAFolderThatCannotBeWritten) {

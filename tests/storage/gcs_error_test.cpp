@@ -97,6 +97,11 @@ TEST(GcsError, RepeatsNoPageOfHtml) {
   }
 }
 
+TEST(GcsError, RepeatsNoBytesOfAnObject) {
+  const HttpReply reply{.status = 404, .headers = {{"content-type", "application/octet-stream"}}, .body = "bytes"};
+  EXPECT_EQ(gcs_error(reply, "x", plain_gcs).message, "x: https://h answered 404");
+}
+
 TEST(GcsError, NeverHoldsATokenThatIsOrWasInUse) {
   GcsSettings settings = plain_gcs;
   int fetches = 0;
@@ -108,6 +113,8 @@ TEST(GcsError, NeverHoldsATokenThatIsOrWasInUse) {
   ASSERT_EQ(settings.tokens->get(), "hush-2");
   const Error error = gcs_error(json_refusal(401, "authError", "neither hush-1 nor hush-2"), "x", settings);
   EXPECT_THAT(error.message, AllOf(HasSubstr("(neither *** nor ***)"), Not(HasSubstr("hush"))));
+  for (const char* token : {"hush-1", "hush-2"})
+    EXPECT_THAT(gcs_error(json_refusal(401, token), "x", settings).message, Not(HasSubstr("hush")));
 }
 
 }  // namespace

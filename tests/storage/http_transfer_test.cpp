@@ -217,6 +217,91 @@ TEST_F(AnHttpClient, SaysForWhatItTriesAgainThoughAnotherCallHasEnded) {
   EXPECT_EQ(client.trouble(), "");
 }
 
+TEST_F(AnHttpClient, TriesACorruptReplyThreeTimesBesideAllOtherFailures) {
+  for (const int outages : {0, 3}) {
+    fakes::FaultProxy server{1, [&](const fakes::ProxiedRequest& request) {
+                               const int status = request.number <= outages ? 503 : 200;
+                               return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(status, "", ""), 0};
+                             }};
+    HttpCall call = call_to(server.port());
+    call.accept = [](const HttpReply& reply) -> Result<void> {
+      return fail(reply.status == 200 ? ErrorKind::corrupt : ErrorKind::unavailable, "bad");
+    };
+    HttpClient client{tuning};
+    const auto asked = client.perform({&call, 1}, 1);
+    ASSERT_FALSE(asked);
+    EXPECT_EQ(asked.error().kind, ErrorKind::corrupt);
+    EXPECT_EQ(server.request_count(), outages + 3);
+  }
+}
+
+TEST_F(AnHttpClient, EndsAtOnceWhereItsPatienceWouldEndBeforeTheNextTry) {
+  tuning.first_patience = std::chrono::seconds{2};
+  tuning.backoff = {.initial = std::chrono::seconds{10}, .max = std::chrono::seconds{10}};
+  fakes::FaultProxy server{1, [](const fakes::ProxiedRequest& request) {
+                             const int status = request.number == 1 ? 503 : 200;
+                             return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(status, "", ""), 0};
+                           }};
+  EXPECT_FALSE(ask(server.port()));
+  EXPECT_EQ(server.request_count(), 1);
+}
+
+TEST_F(AnHttpClient, LetsOtherCallsGoFirstWhileOneWaitsForItsNextTry) {
+  tuning.first_patience = tuning.patience = std::chrono::hours{2};
+  std::stop_source stop;
+  std::vector<std::string> targets;
+  fakes::FaultProxy server{1, [&](const fakes::ProxiedRequest& request) {
+                             targets.push_back(request.target);
+                             if (targets.size() > 1) stop.request_stop();
+                             const bool is_first = targets.size() == 1;
+                             return fakes::Fault{fakes::Fault::Kind::reply,
+                                                 is_first ? fakes::http_reply(503, "Retry-After: 3600\r\n", "")
+                                                          : fakes::http_reply(200, "", ""),
+                                                 0};
+                           }};
+  std::vector<HttpCall> calls(2, call_to(server.port()));
+  calls[1].make = [&]() -> Result<HttpRequest> {
+    return HttpRequest{.method = "GET", .url = "http://127.0.0.1:" + std::to_string(server.port()) + "/second"};
+  };
+  HttpClient client{tuning};
+  EXPECT_FALSE(client.perform(calls, 1, OnError::cut, stop.get_token()));
+  EXPECT_THAT(targets, testing::ElementsAre("/", "/second"));
+}
+
+TEST_F(AnHttpClient, TriesAgainWhatTookLongerThanItsPatience) {
+  tuning.first_patience = std::chrono::milliseconds{200};
+  fakes::FaultProxy server{1, [](const fakes::ProxiedRequest& request) {
+                             const int status = request.number == 1 ? 503 : 200;
+                             return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(status, "", ""), 0};
+                           }};
+  HttpCall call = call_to(server.port());
+  call.make = [&, make = call.make] {
+    const auto end = std::chrono::steady_clock::now() + tuning.first_patience;
+    while (server.request_count() == 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return make();
+  };
+  HttpClient client{tuning};
+  const auto asked = client.perform({&call, 1}, 1);
+  EXPECT_TRUE(asked) << asked.error().message;
+}
+
+TEST_F(AnHttpClient, ForgetsTheRequestsThatAnErrorCutShort) {
+  HttpClient client{tuning};
+  {
+    fakes::FaultProxy silent{1, [](const auto&) { return fakes::Fault{fakes::Fault::Kind::stall, "", 0}; }};
+    fakes::FaultProxy refusing{1, [](const auto&) {
+                                 return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(403, "", ""), 0};
+                               }};
+    const std::vector<HttpCall> calls = {call_to(silent.port()), call_to(refusing.port())};
+    EXPECT_EQ(client.perform(calls, 2).error().kind, ErrorKind::forbidden);
+  }
+  fakes::FaultProxy server{1, [](const auto&) {
+                             return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(200, "", ""), 0};
+                           }};
+  const HttpCall call = call_to(server.port());
+  EXPECT_TRUE(client.perform({&call, 1}, 1)) << "the connection of the first has ended meanwhile";
+}
+
 TEST_F(AnHttpClient, IsStoppedInTheMidstOfARequest) {
   std::stop_source stop;
   fakes::FaultProxy server{1, [&](const auto&) {

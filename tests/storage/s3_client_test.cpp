@@ -29,7 +29,7 @@ TEST(S3Client, SignsTheSessionTokenOfTheCredentialsThatItSignsWith) {
                                                                              }}});
   S3Client client{*config, {}};
   ASSERT_TRUE(client.send("get", {.method = "GET", .object = "run/a"}));
-  config->credentials->refuse(config->credentials->last());
+  config->credentials->refuse(config->credentials->recent().front());
   ASSERT_TRUE(client.send("get", {.method = "GET", .object = "run/a"}));
   EXPECT_EQ(said, (std::vector<std::string>{"", "AWS4-HMAC-SHA256 Credential=one", "token",
                                             "AWS4-HMAC-SHA256 Credential=two with token"}));

@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -47,6 +50,15 @@ TEST_F(AccessTokensTest, ThatLiveForMinutesAreNotAskedForAtEachRequest) {
   EXPECT_EQ(tokens.get(), "token-1");
   clock->advance(1s);
   EXPECT_EQ(tokens.get(), "token-2");
+}
+
+TEST_F(AccessTokensTest, AreNotSentFromTheirExpiryOn) {
+  ASSERT_EQ(tokens.get(), "token-1");
+  failure = Error{ErrorKind::unavailable, "down", {}};
+  clock->advance(1h - 1ms);
+  EXPECT_EQ(tokens.get(), "token-1");
+  clock->advance(1ms);
+  EXPECT_EQ(tokens.get().error(), *failure);
 }
 
 TEST_F(AccessTokensTest, StayInUseWhileRenewalFailsAndTheyAreValid) {
@@ -119,6 +131,67 @@ TEST_F(AccessTokensTest, WithoutAnExpiryAreAskedForOnce) {
   clock->advance(24h * 365);
   EXPECT_EQ(lasting.get(), "token");
   EXPECT_EQ(asked, 1);
+}
+
+/// A clock that counts how often it is asked: get() asks it before it waits.
+class CountingClock final : public Clock {
+ public:
+  [[nodiscard]] Time now() const override {
+    ++count;
+    return {};
+  }
+  [[nodiscard]] Instant instant() const override { return {}; }
+  mutable std::atomic<int> count = 0;
+};
+
+/// Two threads, of which the second asks while the issuer answers the first.
+class TwoThreads {
+ public:
+  /// What the second thread gets, while the first gets what the issuer answers to it.
+  Result<std::string> second_of_get() {
+    ask_from_second_ = true;
+    first = tokens_.get();
+    return second_.get();
+  }
+
+  std::atomic<int> fetches = 0;
+  std::vector<Result<AccessToken>> answers;
+  Result<std::string> first;
+
+ private:
+  Result<AccessToken> answer() {
+    const auto number = static_cast<std::size_t>(fetches++);
+    if (ask_from_second_.exchange(false)) {
+      const int asked = clock_->count;
+      second_ = std::async(std::launch::async, [this] { return tokens_.get(); });
+      while (clock_->count == asked) std::this_thread::yield();
+    }
+    if (number < answers.size()) return answers[number];
+    return fail(ErrorKind::internal, "asked too often");
+  }
+
+  std::shared_ptr<CountingClock> clock_ = std::make_shared<CountingClock>();
+  std::atomic<bool> ask_from_second_ = false;
+  std::future<Result<std::string>> second_;
+  AccessTokens tokens_{[this] { return answer(); }, clock_};
+};
+
+TEST(AccessTokens, ThatOneThreadFetchesAreTakenByAnotherThatWaits) {
+  TwoThreads threads;
+  threads.answers = {AccessToken{.text = "token", .expiry = {}}};
+  EXPECT_EQ(threads.second_of_get(), "token");
+  EXPECT_EQ(threads.first, "token");
+  EXPECT_EQ(threads.fetches, 1);
+}
+
+TEST(AccessTokens, ThatOneThreadDoesNotGetAreNotFetchedAgainByAnotherThatWaits) {
+  TwoThreads threads;
+  threads.answers = {fail(ErrorKind::unavailable, "down"), AccessToken{.text = "token", .expiry = {}}};
+  EXPECT_EQ(threads.second_of_get().error().message, "down");
+  EXPECT_EQ(threads.first.error().message, "down");
+  EXPECT_EQ(threads.fetches, 1);
+  EXPECT_EQ(threads.second_of_get(), "token") << "the error was that of an earlier answer";
+  EXPECT_EQ(threads.fetches, 2);
 }
 
 TEST(AccessTokens, AreFetchedByOneThreadForAllThatWait) {

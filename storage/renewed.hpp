@@ -1,0 +1,147 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "common/clock.hpp"
+#include "common/logging.hpp"
+#include "common/result.hpp"
+
+namespace trainyard::storage {
+
+/// What may be sent to a server after its expiry has passed.
+enum class AfterExpiry {
+  nothing,
+  new_ones,  ///< A credential that the issuer has just given. In an outage IMDS gives expired ones, and S3 accepts
+             ///< them.
+};
+
+/// The credential of one identity, renewed before it expires. Any thread may call. One thread at a time asks the
+/// issuer; meanwhile the other threads use the credential that is still valid.
+///
+/// Credential: has the member `std::optional<Time> expiry`, which is empty where the issuer does not say it, and
+/// is_same_secret(a, b), which is true where a server cannot tell the two apart.
+template <typename Credential>
+class Renewed {
+ public:
+  using Fetch = std::function<Result<Credential>()>;
+
+  /// `fetch` asks the issuer; it is never called by two threads at once.
+  Renewed(Fetch fetch, AfterExpiry after_expiry, std::shared_ptr<const Clock> clock)
+      : fetch_{std::move(fetch)}, after_expiry_{after_expiry}, clock_{std::move(clock)} {}
+
+  /// A credential to send now. A transient error of the issuer stays transient. While renewal fails, the old credential
+  /// is given as long as it is valid. Never ErrorKind::not_found, which would mean an object that does not exist.
+  [[nodiscard]] Result<Credential> get();
+
+  /// The server refuses `credential`, whatever its expiry: get() asks the issuer again.
+  void refuse(const Credential& credential);
+
+  /// The last credential and the one before, which a request in flight may still carry; empty ones where there are
+  /// none. Never asks the issuer.
+  [[nodiscard]] std::array<Credential, 2> recent() const;
+
+ private:
+  // Before the expiry: a credential must outlive the request that carries it. The value of the AWS SDKs.
+  static constexpr std::chrono::minutes renewed_before_expiry_{5};
+  // The pause after an issuer failed or gave a credential that is about to expire.
+  static constexpr std::chrono::seconds fetch_interval_{30};
+
+  // To be called with the mutex locked, as take().
+  [[nodiscard]] bool is_valid(Time now) const {
+    return current_ && !is_refused_ && (!current_->expiry || now < *current_->expiry);
+  }
+  [[nodiscard]] bool is_in_use(Time now) const {
+    const bool may_be_sent = after_expiry_ == AfterExpiry::new_ones || is_valid(now);
+    return current_ && !is_refused_ && may_be_sent && now < renew_at_;
+  }
+  [[nodiscard]] Result<Credential> take(Result<Credential> fetched);
+
+  const Fetch fetch_;
+  const AfterExpiry after_expiry_;
+  const std::shared_ptr<const Clock> clock_;
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable fetched_;
+  std::optional<Credential> current_;
+  Credential former_;
+  Time renew_at_{};
+  bool is_refused_ = false;
+  bool is_fetching_ = false;
+  bool has_warned_ = false;
+  std::uint64_t fetch_count_ = 0;
+  std::optional<Error> last_error_;  // of the last fetch, if it failed
+};
+
+template <typename Credential>
+Result<Credential> Renewed<Credential>::get() {
+  std::unique_lock lock{mutex_};
+  const std::uint64_t fetches_before = fetch_count_;
+  for (;;) {
+    const Time now = clock_->now();
+    if (is_in_use(now) || (is_fetching_ && is_valid(now))) return *current_;
+    if (!is_fetching_) break;
+    fetched_.wait(lock, [&] { return !is_fetching_; });
+    // Another thread has just got an answer: take it.
+    if (fetch_count_ != fetches_before && last_error_) return tl::unexpected(*last_error_);
+  }
+  is_fetching_ = true;
+  lock.unlock();
+  auto fetched = fetch_();
+  lock.lock();
+  is_fetching_ = false;
+  ++fetch_count_;
+  auto taken = take(std::move(fetched));
+  lock.unlock();
+  fetched_.notify_all();
+  return taken;
+}
+
+template <typename Credential>
+Result<Credential> Renewed<Credential>::take(Result<Credential> fetched) {
+  const Time now = clock_->now();
+  last_error_.reset();
+  if (fetched) {
+    if (current_ && !is_same_secret(*current_, *fetched)) former_ = *current_;
+    current_ = *fetched;
+    is_refused_ = false;
+    has_warned_ = false;
+    renew_at_ = current_->expiry ? std::max<Time>(*current_->expiry - renewed_before_expiry_, now + fetch_interval_)
+                                 : Time::max();
+    return fetched;
+  }
+  Error error = fetched.error();
+  if (error.kind == ErrorKind::not_found) error.kind = ErrorKind::unauthorized;
+  if (!is_valid(now)) {
+    last_error_ = error;
+    return tl::unexpected(error);
+  }
+  renew_at_ = now + fetch_interval_;
+  if (!has_warned_) {
+    logging::warn("the storage's credentials are not renewed; the old ones are still valid",
+                  {{"error", error.message}});
+  }
+  has_warned_ = true;
+  return *current_;
+}
+
+template <typename Credential>
+void Renewed<Credential>::refuse(const Credential& credential) {
+  const std::scoped_lock lock{mutex_};
+  if (current_ && is_same_secret(*current_, credential)) is_refused_ = true;
+}
+
+template <typename Credential>
+std::array<Credential, 2> Renewed<Credential>::recent() const {
+  const std::scoped_lock lock{mutex_};
+  return {current_.value_or(Credential{}), former_};
+}
+
+}  // namespace trainyard::storage
