@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/contract.hpp"
+#include "worker/rank/collective_name.hpp"
 
 namespace trainyard::launcher {
 namespace {
@@ -48,6 +49,10 @@ std::optional<GroupFailure> mismatch_of(const std::vector<LongWait>& waits, std:
     found->second.first_rank = std::min(found->second.first_rank, wait.first_rank);
   }
   if (waiting != world_size || by_collective.size() < 2) return std::nullopt;
+  for (const auto& [collective, wait] : by_collective) {
+    // All members of a process set have come: their exchange takes long, and the other ranks wait for them.
+    if (rank::ranks_of_set_collective(collective) == wait.ranks) return std::nullopt;
+  }
   std::vector<LongWait> ordered;
   for (const auto& [collective, wait] : by_collective) ordered.push_back(wait);
   std::sort(ordered.begin(), ordered.end(),

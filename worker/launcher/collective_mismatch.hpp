@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "common/clock.hpp"
-#include "worker/launcher/failure.hpp"
+#include "worker/launcher/culprit.hpp"
 
-/// The culprit of a hang is the rank whose process sends nothing for 10 s, or that reports no progress for 600 s while
-/// it trains or validates, or before its first report. A rank that waits for the culprit does report progress. The
-/// culprit's launcher kills the culprit and names it (failure.hpp). This header is about the hang that has no culprit.
+/// The hang that has no culprit; culprit.hpp says who is the culprit of another, and how it is named.
 ///
 /// Ranks that all wait for each other for minutes, but in collectives of different names, wait for ever: the program
 /// has called a collective on some ranks only, or in another order. No rank is silent then, so that the launchers
@@ -37,7 +35,8 @@ inline constexpr std::size_t long_waits_max = 8;
 void add_rank(std::vector<LongWait>& waits, std::int64_t rank, const std::string& collective);
 
 /// The failure of a group whose `world_size` ranks all wait, in more than one collective. Nothing while a rank does not
-/// wait, or all wait in the same one: somebody is slow. `waits`: those of all launchers, in any order.
+/// wait, when all wait in the same one, and when all members of a process set wait in the same one of that set:
+/// somebody is slow. `waits`: those of all launchers, in any order.
 [[nodiscard]] std::optional<GroupFailure> mismatch_of(const std::vector<LongWait>& waits, std::int64_t world_size);
 
 /// Reports a mismatch only when it lasts, since a rank's wait may have ended before the rank could say so.

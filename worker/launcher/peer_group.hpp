@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/clock.hpp"
-#include "worker/launcher/failure.hpp"
+#include "worker/launcher/culprit.hpp"
 #include "worker/launcher/peer_message.hpp"
 
 namespace trainyard::launcher {

@@ -10,7 +10,7 @@
 
 #include "common/result.hpp"
 #include "worker/launcher/collective_mismatch.hpp"
-#include "worker/launcher/failure.hpp"
+#include "worker/launcher/culprit.hpp"
 
 /// The messages between launchers: one JSON object per frame. Rank 0's launcher is the hub, and the others connect to
 /// it. A frame is four bytes of length, the most significant byte first, then the payload.

@@ -7,7 +7,7 @@
 
 #include "common/file_descriptor.hpp"
 #include "common/result.hpp"
-#include "worker/launcher/failure.hpp"
+#include "worker/launcher/culprit.hpp"
 #include "worker/launcher/options.hpp"
 #include "worker/rank/rank_message.hpp"
 

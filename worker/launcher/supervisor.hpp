@@ -9,7 +9,7 @@
 
 #include "common/clock.hpp"
 #include "worker/launcher/collective_mismatch.hpp"
-#include "worker/launcher/failure.hpp"
+#include "worker/launcher/culprit.hpp"
 #include "worker/rank/rank_message.hpp"
 
 namespace trainyard::launcher {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "common/clock.hpp"
-#include "worker/launcher/failure.hpp"
+#include "worker/launcher/culprit.hpp"
 #include "worker/launcher/peer_message.hpp"
 
 /// Values for tests of the pure classes that decide about a group of launchers.

@@ -1,4 +1,4 @@
-#include "worker/launcher/failure.hpp"
+#include "worker/launcher/culprit.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

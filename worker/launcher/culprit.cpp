@@ -1,4 +1,4 @@
-#include "worker/launcher/failure.hpp"
+#include "worker/launcher/culprit.hpp"
 
 #include <fmt/format.h>
 #include <sys/wait.h>
