@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "checkpoint/format/layout.hpp"
+#include "checkpoint/interchange/catalogue.hpp"
 #include "cli/checkpoint_request.hpp"
 #include "cli/local_run.hpp"
 #include "cli/progress_text.hpp"
@@ -24,6 +26,7 @@
 #include "operator/kube/api.hpp"
 #include "operator/manifest/names.hpp"
 #include "operator/manifest/worker_pod.hpp"
+#include "storage/store.hpp"
 
 namespace trainyard::cli {
 namespace {
@@ -44,13 +47,6 @@ bool is_over(const TrainingJobStatus& status) {
 std::string text_in(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-constexpr std::string_view step_prefix = "step-";
-
-std::optional<std::int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(step_prefix)) return std::nullopt;
-  return parse_number<std::int64_t>(std::string_view{name}.substr(step_prefix.size()));
 }
 
 /// The newest state of one TrainingJob. Any thread may call.
@@ -148,9 +144,7 @@ class JobRun {
       if (job) print_changes(*job);
       if (job) forward_request(*job, api);
       if (signals_.count() >= 2) {
-        const bool makes_checkpoints = object_.contains("/spec/checkpoint"_json_pointer);
-        consoles_.messages.print(makes_checkpoints ? "Killed. The next run resumes from the last complete checkpoint."
-                                                   : "Killed.");
+        consoles_.messages.print(killed_line());
         return 128 + signals_.first();
       }
       if (signals_.count() == 1) suspend(api);
@@ -158,6 +152,13 @@ class JobRun {
         return finish(*job, watch, api, began);
       }
     }
+  }
+
+  [[nodiscard]] std::string killed_line() const {
+    if (!object_.contains("/spec/checkpoint"_json_pointer)) return "Killed.";
+    return object_.value("/spec/checkpoint/resume"_json_pointer, "") == "none"
+               ? "Killed. The next run begins afresh, since checkpoint.resume is none."
+               : "Killed. The next run resumes from the last complete checkpoint.";
   }
 
   void print_changes(const TrainingJob& job) {
@@ -268,7 +269,7 @@ class JobRun {
       for (const auto& line : summary_of(job, outcome)) consoles_.messages.print(line);
     }
     if (job.status.phase == Phase::suspended) {
-      if (job.spec.checkpoint) consoles_.messages.print("The same command resumes from the last checkpoint.");
+      if (const std::string next = next_run_line(job); !next.empty()) consoles_.messages.print(next);
       return 128 + signals_.first();
     }
     return is_good ? 0 : 1;
@@ -330,19 +331,14 @@ class JobRun {
 }  // namespace
 
 std::optional<api::CheckpointStatus> newest_checkpoint(const std::string& uri) {
-  if (!uri.starts_with(file_scheme)) return std::nullopt;
-  std::optional<api::CheckpointStatus> newest;
   std::error_code error;
-  for (const auto& step_folder : fs::directory_iterator{uri.substr(file_scheme.size()), error}) {
-    const auto step = step_of(step_folder.path().filename());
-    if (!step || (newest && newest->step > *step)) continue;
-    for (const auto& generation : fs::directory_iterator{step_folder.path(), error}) {
-      // Written last: without it the checkpoint is not complete.
-      if (!fs::exists(generation.path() / "manifest.json", error)) continue;
-      newest = {.step = *step, .uri = std::string{file_scheme} + generation.path().string()};
-    }
-  }
-  return newest;
+  if (!uri.starts_with(file_scheme) || !fs::is_directory(uri.substr(file_scheme.size()), error)) return std::nullopt;
+  const auto store = storage::open_store(uri, {});
+  if (!store) return std::nullopt;
+  const auto catalogue = checkpoint::read_catalogue(**store);
+  const checkpoint::Listed* const newest = catalogue ? catalogue->newest() : nullptr;
+  if (newest == nullptr) return std::nullopt;
+  return api::CheckpointStatus{.step = newest->id.step, .uri = (*store)->uri_of(checkpoint::folder_key(newest->id))};
 }
 
 int run_job(const nlohmann::json& job, const RunFolder& folder, JobRunOptions options, RunConsoles consoles,

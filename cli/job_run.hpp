@@ -33,9 +33,9 @@ struct RunConsoles {
 [[nodiscard]] int run_job(const nlohmann::json& job, const RunFolder& folder, JobRunOptions options,
                           RunConsoles consoles, const StopSignals& signals);
 
-/// The complete checkpoint with the highest step under `uri`, if `uri` is a folder of this machine (file://). Empty:
-/// there is none, or `uri` is other storage. A job's status may lack it: the ranks report nothing after their last
-/// save.
+/// The checkpoint under `uri` from which a run would resume, if `uri` is a folder of this machine (file://). Empty:
+/// there is none, `uri` is other storage, or it cannot be read. A job's status may lack it: the ranks report nothing
+/// after their last save.
 [[nodiscard]] std::optional<api::CheckpointStatus> newest_checkpoint(const std::string& uri);
 
 }  // namespace trainyard::cli

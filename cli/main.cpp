@@ -131,7 +131,7 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
       ->group(of_hosts);
   run->footer(
       "Ctrl-C lets the ranks save a checkpoint and end; a second Ctrl-C kills them. The same command then resumes\n"
-      "from the last checkpoint.\n"
+      "from the last checkpoint, unless checkpoint.resume is none.\n"
       "Exit code: 0 succeeded, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.\n\n"
       "  trainyard run examples/smoke.yaml\n"
       "  trainyard run --nproc 3 -t 3 --log-dir logs -- python3 train.py\n"

@@ -159,7 +159,7 @@ std::vector<std::string> summary_of(const api::TrainingJob& job, const Outcome& 
       if (outcome.is_already_complete) line += ", without training: nothing was left to train";
       lines.push_back(line);
       if (status.progress && status.progress->accuracy) {
-        lines.push_back(fmt::format("  test accuracy  {:.4f}", *status.progress->accuracy));
+        lines.push_back(fmt::format("  accuracy       {:.4f}", *status.progress->accuracy));
       }
       if (!outcome.worker_message.empty()) lines.push_back("  result         " + one_line(outcome.worker_message));
       break;
@@ -184,6 +184,20 @@ std::vector<std::string> summary_of(const api::TrainingJob& job, const Outcome& 
   }
   lines.push_back("  logs           " + outcome.logs.string());
   return lines;
+}
+
+std::string next_run_line(const api::TrainingJob& job) {
+  if (!job.spec.checkpoint) return "";
+  const bool begins_afresh = job.spec.checkpoint->resume == api::ResumeMode::none;
+  if (job.status.checkpoint) {
+    return begins_afresh ? "The same command begins afresh, since checkpoint.resume is none: without that line it "
+                           "resumes from the last checkpoint."
+                         : "The same command resumes from the last checkpoint.";
+  }
+  // The ranks may have saved to other storage while they stopped.
+  const bool may_have_one = !job.spec.checkpoint->uri.starts_with("file://");
+  return may_have_one && !begins_afresh ? "The same command resumes from the last checkpoint, if one was saved."
+                                        : "No checkpoint was saved: the same command begins afresh.";
 }
 
 std::string one_line(const std::string& text) {

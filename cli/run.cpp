@@ -58,6 +58,7 @@ bool is_found(const std::string& program) {
 
 struct Machine {
   local::ProcessKubeletOptions kubelet;
+  bool is_worker_named = false;  ///< RunOptions::worker names the kubelet's worker_program.
   ClaimFolders claims;
   std::vector<Host> hosts;                   ///< Empty: all ranks run on this machine.
   std::optional<std::int64_t> rank_count;    ///< RunOptions::rank_count.
@@ -103,10 +104,23 @@ Result<Machine> describe_machine(const RunOptions& options) {
   machine.kubelet.volumes = machine.claims;
   machine.kubelet.inherited = inherited_environment();
   machine.kubelet.worker_program = find_worker(options.worker);
+  machine.is_worker_named = !options.worker.empty();
   machine.kubelet.gpus = local::find_gpus(environment_of("CUDA_VISIBLE_DEVICES"));
   machine.rank_count = options.rank_count;
   machine.restarts_max = options.restarts_max;
   return machine;
+}
+
+std::string program_not_found(const Machine& machine) {
+  if (machine.is_worker_named) {
+    return fmt::format("the program {}, which --worker names, was not found: build it first, or correct the path",
+                       machine.kubelet.worker_program);
+  }
+  return fmt::format(
+      "the program {} was not found; name it with --worker, or build it and use build/release/bin/trainyard: "
+      "scripts/setup build && cmake --preset release && "
+      "cmake --build build/release --target trainyard trainyard-worker trainyard-rank trainyard-store",
+      machine.kubelet.worker_program);
 }
 
 /// A job that can run here, and the folders that it needs.
@@ -161,12 +175,7 @@ Result<Preparation> prepare(const Document& document, const Machine& machine, co
   TRY(check_can_run(job.object, machine.kubelet));
   auto new_folders = TRY(missing_folders(document.object, job.object, machine.claims));
   if (job.object.at("spec").contains("training") && has_rank_here(seats) && !is_found(machine.kubelet.worker_program)) {
-    return fail(
-        ErrorKind::not_found,
-        fmt::format("the program {} was not found; name it with --worker, or build it and use "
-                    "build/release/bin/trainyard: scripts/setup build && cmake --preset release && "
-                    "cmake --build build/release --target trainyard trainyard-worker trainyard-rank trainyard-store",
-                    machine.kubelet.worker_program));
+    return fail(ErrorKind::not_found, program_not_found(machine));
   }
   return Preparation{.job = std::move(job), .new_folders = std::move(new_folders)};
 }

@@ -2,24 +2,31 @@
 
 #include <gtest/gtest.h>
 
+#include "storage/file_store.hpp"
+#include "tests/checkpoint/interchange/test_prefix.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::cli {
 namespace {
 
-TEST(NewestCheckpoint, IsTheHighestStepWithAManifest) {
+TEST(NewestCheckpoint, IsTheOneFromWhichARunWouldResume) {
   const fakes::TemporaryFolder folder;
   EXPECT_EQ(newest_checkpoint(folder.uri()), std::nullopt);
-  for (const auto* generation : {"step-90/g-1", "step-200/g-1", "step-1000/g-2", "step-x/g-1", "other"}) {
-    std::filesystem::create_directories(folder.file(generation));
-  }
-  for (const auto* manifest : {"step-90/g-1/manifest.json", "step-200/g-1/manifest.json", "step-x/g-1/manifest.json"}) {
-    folder.write(manifest, "{}");
-  }
+  checkpoint::TestPrefix prefix{std::make_unique<storage::FileStore>(folder.path())};
+  prefix.claim(1);
+  prefix.save({90, 1});
+  prefix.save({200, 1});
+  std::filesystem::create_directories(folder.file("step-1000/g-1"));  // Without a manifest it was never completed.
   const auto newest = newest_checkpoint(folder.uri());
   ASSERT_TRUE(newest);
-  EXPECT_EQ(newest->step, 200) << "step 1000 has no manifest: it was never completed";
+  EXPECT_EQ(newest->step, 200);
   EXPECT_EQ(newest->uri, folder.uri() + "/step-200/g-1");
+  prefix.claim(2, checkpoint::CheckpointId{.step = 0, .generation = 0});
+  EXPECT_EQ(newest_checkpoint(folder.uri()), std::nullopt) << "a run that began afresh";
+  prefix.save({30, 2});
+  const auto afresh = newest_checkpoint(folder.uri());
+  ASSERT_TRUE(afresh);
+  EXPECT_EQ(afresh->uri, folder.uri() + "/step-30/g-2");
 }
 
 TEST(NewestCheckpoint, IsUnknownWhereThereIsNoFolderToLookAt) {

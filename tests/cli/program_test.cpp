@@ -115,6 +115,13 @@ TEST_F(ProgramTest, MissingClaimsAreReportedAtOnce) {
                 "folder on this machine; add --volume checkpoints=FOLDER --volume datasets=FOLDER\n");
 }
 
+TEST_F(ProgramTest, AProgramThatIsNotBuiltYetIsReportedAtOnce) {
+  const Outcome outcome = run({"run", "--worker", "build/my_net", paths::source("examples/smoke.yaml")});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("/build/my_net, which --worker names, was not found: build it first, or correct "
+                                     "the path\n"));
+}
+
 TEST_F(ProgramTest, AJobWhoseNameAnApiServerWouldMakeIsRefused) {
   std::string job = text_of(shell_job("true"));
   job.replace(job.find("name: job"), 9, "generateName: job-");

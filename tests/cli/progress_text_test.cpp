@@ -133,9 +133,31 @@ TEST(SummaryOf, SaysTheResultAndWhereFilesAre) {
   job.status.checkpoint = {.step = 900, .uri = "file:///c/step-900/g-1"};
   using Lines = std::vector<std::string>;
   EXPECT_EQ(summary_of(job, {.logs = "/logs", .took = 74s, .worker_message = "trained 900 steps"}),
-            (Lines{"Succeeded in 1m14s at step 900 after 1 restart", "  test accuracy  0.8993",
+            (Lines{"Succeeded in 1m14s at step 900 after 1 restart", "  accuracy       0.8993",
                    "  result         trained 900 steps", "  checkpoint     step 900 in /c/step-900/g-1",
                    "  logs           /logs"}));
+}
+
+TEST(NextRunLine, SaysWithWhatTheSameCommandBegins) {
+  const auto line = [](bool is_saved, api::ResumeMode resume, const std::string& uri) {
+    api::TrainingJob job;
+    job.spec.checkpoint = api::CheckpointSpec{};
+    job.spec.checkpoint->uri = uri;
+    job.spec.checkpoint->resume = resume;
+    if (is_saved) job.status.checkpoint = {.step = 900, .uri = uri + "/step-900/g-1"};
+    return next_run_line(job);
+  };
+  using api::ResumeMode;
+  EXPECT_EQ(next_run_line({}), "");
+  EXPECT_EQ(line(true, ResumeMode::automatic, "file:///c"), "The same command resumes from the last checkpoint.");
+  EXPECT_EQ(line(true, ResumeMode::none, "file:///c"),
+            "The same command begins afresh, since checkpoint.resume is none: without that line it resumes from the "
+            "last checkpoint.");
+  for (const auto resume : {ResumeMode::automatic, ResumeMode::none}) {
+    EXPECT_EQ(line(false, resume, "file:///c"), "No checkpoint was saved: the same command begins afresh.");
+  }
+  EXPECT_EQ(line(false, ResumeMode::automatic, "s3://c/run"),
+            "The same command resumes from the last checkpoint, if one was saved.");
 }
 
 TEST(SummaryOf, SaysThatNothingWasLeftToTrain) {
