@@ -16,6 +16,7 @@
 #include <trainyard/data.hpp>
 #include <trainyard/metrics.hpp>
 #include <trainyard/optimizer.hpp>
+#include <trainyard/process_set.hpp>
 
 namespace c10d {
 class CommHookInterface;
@@ -97,6 +98,14 @@ class Module : public torch::nn::Module {
   [[nodiscard]] virtual std::shared_ptr<c10d::CommHookInterface> configure_comm_hook(
       const c10::intrusive_ptr<c10d::ProcessGroup>& process_group);
 
+  /// The process sets of a job of `world_size` ranks: by name, the numbers of the ranks in each set, in any order.
+  /// Returns none unless overridden. Called once on each rank, before the training, also for a job that does not train,
+  /// and before configure_comm_hook(). All ranks return the same sets: up to 64, each of at least one rank, with names
+  /// that are one line of 1 to 200 bytes. A rank may be in several sets, or in none. Other sets fail the job as
+  /// InvalidJob does. process_set() then returns each set.
+  [[nodiscard]] virtual std::map<std::string, std::vector<std::int64_t>> configure_process_sets(
+      std::int64_t world_size);
+
   /// Makes the callbacks that follow the training: none unless overridden. Called once, after the optimizer was made.
   [[nodiscard]] virtual std::vector<std::shared_ptr<Callback>> configure_callbacks();
 
@@ -135,6 +144,11 @@ class Module : public torch::nn::Module {
   [[nodiscard]] torch::Tensor all_gather(const torch::Tensor& tensor) const;
   /// Stacks each defined tensor of a tree, by one message for all tensors on one device.
   [[nodiscard]] TensorTree all_gather(const TensorTree& tree) const;
+
+  /// The process set `name` of configure_process_sets(), which lives as long as the training. May be called where the
+  /// facts are known, on all ranks, by each rank alone; not by the instances of dp and ddp2 in a step, as all_gather().
+  /// Throws std::invalid_argument, naming the sets that there are, for another name.
+  [[nodiscard]] const ProcessSet& process_set(std::string_view name) const;
 
   /// Adds the scalar `value` to the metric `name`, without waiting for the device. May be called in training_step,
   /// training_step_end, validation_step and test_step, and by callbacks where their functions say so. Throws

@@ -14,4 +14,5 @@
 #include <trainyard/module.hpp>
 #include <trainyard/optimizer.hpp>
 #include <trainyard/options.hpp>
+#include <trainyard/process_set.hpp>
 #include <trainyard/program.hpp>

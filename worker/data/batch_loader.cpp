@@ -3,7 +3,9 @@
 #include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "common/check.hpp"
@@ -12,13 +14,38 @@
 namespace trainyard::data {
 namespace {
 
+std::int64_t rows_of(const torch::Tensor& tensor) {
+  return tensor.dim() == 0 ? 0 : tensor.size(0);
+}
+
 void check_rows(const Batch& batch) {
   if (!batch.inputs.defined()) return;
-  const std::int64_t rows = batch.inputs.dim() == 0 ? 0 : batch.inputs.size(0);
+  const std::int64_t rows = rows_of(batch.inputs);
   if (rows == batch.size()) return;
   throw InvalidJob{fmt::format(
       "the data set's gather() gave inputs of {} rows for {} samples: the first dimension of inputs is the batch", rows,
       batch.size())};
+}
+
+/// A loss says of such a target neither the sample nor the classes, and on a GPU it leaves the device unusable. Targets
+/// below 0 are those that losses leave out, such as cross_entropy's ignore_index.
+void check_targets(const Batch& batch, std::int64_t classes) {
+  const torch::Tensor& targets = batch.targets;
+  const bool are_classes = classes > 0 && targets.defined() && targets.is_cpu() && targets.numel() > 0 &&
+                           c10::isIntegralType(targets.scalar_type(), /*includeBool=*/false);
+  if (!are_classes) return;
+  const torch::Tensor largest =
+      targets.reshape({std::max<std::int64_t>(rows_of(targets), 1), -1}).to(torch::kLong).amax(1);
+  const auto row = largest.argmax().item<std::int64_t>();
+  const auto target = largest[row].item<std::int64_t>();
+  if (target < classes) return;
+  const std::string sample = largest.size(0) == batch.size()
+                                 ? fmt::format("sample {}", batch.ids[row].item<std::int64_t>())
+                                 : std::string{"a sample"};
+  throw InvalidJob{fmt::format(
+      "{} of the data set has the target {}, but the data set says that it has {} classes (0 to {}): look at the "
+      "labels, and at what its classes() returns",
+      sample, target, classes, classes - 1)};
 }
 
 /// The copy to the device then waits for nothing.
@@ -26,13 +53,15 @@ torch::Tensor pinned(const torch::Tensor& tensor) {
   return tensor.defined() && tensor.is_cpu() ? tensor.pin_memory() : tensor;
 }
 
-Batch load(const BatchLoader::Gather& gather, const BatchRequest& request, torch::Device device) {
+Batch load(const BatchLoader::Gather& gather, const BatchRequest& request, const BatchLoaderOptions& options) {
+  const torch::Device device = options.device;
   // A new thread's device is number 0, where CUDA would make a context: half a gigabyte for each rank of the node.
   const c10::OptionalDeviceGuard guard{device.is_cpu() ? std::nullopt : std::optional{device}};
   const torch::NoGradGuard no_grad;  // A new thread records gradients, whatever the training thread does.
   Batch batch = gather(request);
   batch.ids = request.ids;  // The data set's own word on them is not needed.
   check_rows(batch);
+  check_targets(batch, options.classes);
   if (device.is_cpu()) return batch;
   return {.inputs = pinned(batch.inputs),
           .targets = pinned(batch.targets),
@@ -54,14 +83,14 @@ Batch BatchLoader::next() {
   }
   const auto request = requests_();
   check(request.has_value(), "there is another batch");
-  return load(gather_, *request, options_.device).on(options_.device);
+  return load(gather_, *request, options_).on(options_.device);
 }
 
 void BatchLoader::read_ahead() {
   while (tasks_->size() <= static_cast<std::size_t>(options_.threads)) {
     auto request = requests_();
     if (!request) return;
-    tasks_->add([this, request = *std::move(request)] { return load(gather_, request, options_.device); });
+    tasks_->add([this, request = *std::move(request)] { return load(gather_, request, options_); });
   }
 }
 

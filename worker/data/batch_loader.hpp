@@ -22,6 +22,7 @@ struct BatchLoaderOptions {
   /// and at most one batch more than there are threads is gathered and not used.
   std::int64_t threads = 0;
   torch::Device device = torch::kCPU;  ///< To which the batches are moved.
+  std::int64_t classes = 0;            ///< Of the data set (Dataset::classes).
 };
 
 /// Loads batches in order, ahead of their use where it has threads. One thread calls. The destructor waits for the
@@ -38,7 +39,7 @@ class BatchLoader {
 
   /// The next batch, on the device, with the request's ids. There must be one. Its copy to the device is queued on the
   /// current stream and not waited for. Throws what gathering threw, and InvalidJob when the batch's inputs are not one
-  /// row for each id.
+  /// row for each id, or a target on the CPU is beyond the data set's classes.
   [[nodiscard]] Batch next();
 
  private:

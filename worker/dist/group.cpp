@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -44,25 +45,34 @@ Result<std::shared_ptr<::gloo::transport::Device>> open_device(const rank::Group
   return Gloo::createDeviceForHostname(address);
 }
 
+/// Owns what it needs: Group::connect_ranks and the threads that connect have copies.
 class GlooMaker {
  public:
   GlooMaker(const Group& group, std::shared_ptr<::gloo::transport::Device> device, const GroupOptions& options)
-      : group_{group}, device_{std::move(device)}, options_{options} {}
+      : rank_{group.rank},
+        world_size_{group.world_size},
+        store_{group.store},
+        device_{std::move(device)},
+        options_{options} {}
 
   [[nodiscard]] c10::intrusive_ptr<Gloo> make(const std::string& name, int threads,
                                               std::chrono::milliseconds deadline) const {
-    return make_of_some(name, {.rank = group_.rank, .size = group_.world_size, .threads = threads}, deadline);
+    return make_of_some(name, {.rank = rank_, .size = world_size_, .threads = threads}, deadline);
   }
 
   /// A process group for tensors on the host.
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name, std::int64_t rank,
                                                                           std::int64_t size) const {
-    auto made = c10::make_intrusive<c10d::ProcessGroup>(group_.store, static_cast<int>(rank), static_cast<int>(size));
+    auto made = c10::make_intrusive<c10d::ProcessGroup>(store_, static_cast<int>(rank), static_cast<int>(size));
     made->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
                      make_of_some(name, {.rank = rank, .size = size, .threads = 2}, options_.collective_deadline));
     made->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
     return made;
   }
+
+  [[nodiscard]] std::int64_t rank() const { return rank_; }
+  [[nodiscard]] const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
+  [[nodiscard]] const GroupOptions& options() const { return options_; }
 
  private:
   struct Members {
@@ -77,16 +87,18 @@ class GlooMaker {
     options->devices.push_back(device_);
     options->threads = members.threads;
     auto gloo =
-        c10::make_intrusive<Gloo>(c10::make_intrusive<c10d::PrefixStore>(name, group_.store),
-                                  static_cast<int>(members.rank), static_cast<int>(members.size), std::move(options));
+        c10::make_intrusive<Gloo>(c10::make_intrusive<c10d::PrefixStore>(name, store_), static_cast<int>(members.rank),
+                                  static_cast<int>(members.size), std::move(options));
     // wait_or_fail gives up first; this deadline is only a second safeguard.
     gloo->setTimeout(2 * deadline);
     return gloo;
   }
 
-  const Group& group_;
+  std::int64_t rank_;
+  std::int64_t world_size_;
+  c10::intrusive_ptr<c10d::Store> store_;
   std::shared_ptr<::gloo::transport::Device> device_;
-  const GroupOptions& options_;
+  GroupOptions options_;
 };
 
 Error with_network_advice(Error error) {
@@ -119,10 +131,14 @@ Result<void> connect_nccl(c10d::ProcessGroup& to, const std::string& name, const
   return {};
 }
 
+Result<const CudaModule*> module_of(const GroupOptions& options) {
+  if (options.cuda_module != nullptr) return options.cuda_module;
+  return load_cuda_module(rank::process_environment());
+}
+
 /// All ranks of a process group come to it: each rank connects to all, then to its pod, and a first rank to the others.
 Result<void> connect_nccl_of_all(Group& group, rank::RankLink& link, const GroupOptions& options) {
-  const CudaModule* module = options.cuda_module;
-  if (module == nullptr) module = TRY(load_cuda_module(rank::process_environment()));
+  const CudaModule* const module = TRY(module_of(options));
   TRY(connect_nccl(*group.process_group, "nccl", *module, group.store, link, options));
   if (!group.pods || group.pods->is_one_pod()) return {};
   const PodGroups& pods = *group.pods;
@@ -132,6 +148,31 @@ Result<void> connect_nccl_of_all(Group& group, rank::RankLink& link, const Group
   }
   if (!pods.is_first_rank()) return {};
   return connect_nccl(*pods.first_ranks, "nccl.first_ranks", *module, group.store, link, options);
+}
+
+using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
+
+/// Group::connect_ranks().
+Result<ProcessGroup> connect_some(const GlooMaker& maker, rank::RankLink& link, const std::string& name,
+                                  std::span<const std::int64_t> ranks) {
+  const GroupOptions& options = maker.options();
+  const std::int64_t number = std::ranges::find(ranks, maker.rank()) - ranks.begin();
+  const auto size = static_cast<std::int64_t>(ranks.size());
+  const std::string what = "connecting " + name;
+  ProcessGroup made;
+  try {
+    made = TRY(
+        call_or_fail<ProcessGroup>([maker, name, number, size] { return maker.make_process_group(name, number, size); },
+                                   link, options.collective_deadline, what));
+  } catch (const std::exception& error) {
+    if (const auto failure = link.group_failure()) return fail(ErrorKind::cancelled, failure->message);
+    return fail(ErrorKind::unavailable, fmt::format("{}: {}", what, message_of(error)));
+  }
+  if (options.cuda_device) {
+    const CudaModule* const module = TRY(module_of(options));
+    TRY(connect_nccl(*made, "nccl." + name, *module, maker.store(), link, options));
+  }
+  return made;
 }
 
 Result<std::optional<PodGroups>> connect_pods(const Group& group, const rank::GroupEnvironment& environment,
@@ -169,6 +210,9 @@ Result<void> connect(Group& group, const rank::GroupEnvironment& environment, ra
   // Before any rank enters NCCL, which would wait without end for a rank that has no GPU.
   TRY(agree_on_device_kind(options.cuda_device.has_value(), *group.communicator));
   if (options.has_pods) group.pods = TRY(connect_pods(group, environment, maker));
+  group.connect_ranks = [maker, &link](const std::string& name, std::span<const std::int64_t> ranks) {
+    return connect_some(maker, link, name, ranks);
+  };
   return {};
 }
 

@@ -5,8 +5,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
@@ -34,11 +37,19 @@ struct GroupOptions {
   bool has_pods = false;  ///< Also makes the process groups of the pods.
 };
 
+/// Connects `ranks`, of which this rank is one, to each other. Each has there the number of its place in `ranks`, and
+/// the process group has backends as Group::process_group. All of `ranks` call, while all ranks of the group are there;
+/// a rank that connects to several sets of ranks does so in one order with the others. `name` is that of no other
+/// ranks, and names them in messages. Sends beats meanwhile. Errors: as form_group(), but for invalid and conflict.
+/// Throws as form_group().
+using ConnectRanks = std::function<Result<c10::intrusive_ptr<c10d::ProcessGroup>>(const std::string& name,
+                                                                                  std::span<const std::int64_t> ranks)>;
+
 /// The group of all ranks, as one rank has it. Later members use earlier ones.
 struct Group {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
-  c10::intrusive_ptr<c10d::Store> store;  ///< For the rendezvous only: the store's host may end before the group does.
+  c10::intrusive_ptr<c10d::Store> store;  ///< To connect by: the store's host may end before the group does.
   /// Gloo for CPU tensors and, with a device, NCCL for CUDA tensors. Exists for a group of one rank too, so that
   /// strategies need no second path. Wait for its collectives by wait_or_fail.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
@@ -50,6 +61,7 @@ struct Group {
   /// Only for a background thread that averages parameters while training goes on. nullptr where the options ask for
   /// none, and in a group of one rank.
   std::unique_ptr<HostReducer> averaging_reducer;
+  ConnectRanks connect_ranks{};
 };
 
 /// Waits for the other ranks of `environment` and connects to them. Reports the missing ranks meanwhile. `link` must

@@ -38,7 +38,8 @@ std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const 
   return std::make_unique<data::BatchLoader>(
       [sequence = std::move(sequence)]() mutable { return sequence.next(); },
       [&dataset](const data::BatchRequest& request) { return dataset.gather_in_epoch(request.ids, request.epoch); },
-      data::BatchLoaderOptions{.threads = loader_threads(training.data, dataset), .device = place.device});
+      data::BatchLoaderOptions{
+          .threads = loader_threads(training.data, dataset), .device = place.device, .classes = dataset.classes()});
 }
 
 Batch next_batch(data::BatchLoader& batches) {

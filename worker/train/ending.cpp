@@ -136,6 +136,18 @@ rank::RankEnd completed(const Completion& completion) {
   return {.exit_code = contract::exit_success, .reason = "Completed", .message = message, .culprit = {}};
 }
 
+rank::RankEnd already_complete(const std::string& uri, bool is_ended_early) {
+  const std::string_view end = is_ended_early ? ", which a callback or earlyStopping ended before its last step" : "";
+  const std::string_view more = is_ended_early ? "name an earlier checkpoint in checkpoint.resume, with another uri"
+                                               : "raise training.epochs or training.maxSteps";
+  return {.exit_code = contract::exit_success,
+          .reason = "AlreadyComplete",
+          .message = fmt::format("already complete: {} is the end of this training{}. To train on, {}; to train "
+                                 "afresh, set checkpoint.resume to none",
+                                 uri, end, more),
+          .culprit = {}};
+}
+
 tl::unexpected<rank::RankEnd> end_rank(Stage stage, const Error& error) {
   return tl::unexpected(end_of(stage, error));
 }

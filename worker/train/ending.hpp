@@ -58,6 +58,10 @@ struct Completion {
 /// The end of a rank that has completed the training. Pure.
 [[nodiscard]] rank::RankEnd completed(const Completion& completion);
 
+/// The end of a run whose training had come to its end before, at the checkpoint `uri`. `is_ended_early`: not by
+/// training.epochs or maxSteps, but by a callback or earlyStopping. Pure.
+[[nodiscard]] rank::RankEnd already_complete(const std::string& uri, bool is_ended_early);
+
 /// A step in which the loss of some rank was not finite.
 struct NonFiniteStep {
   std::int64_t step = 0;  ///< From 1.

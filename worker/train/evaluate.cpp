@@ -64,9 +64,10 @@ Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Data
     const torch::Tensor mine =
         data::evaluation_samples(dataset.size(), {.rank = communicator.rank(), .world_size = world_size});
     const std::int64_t round_count = data::steps_for(dataset.size(), options.batch_size, world_size);
-    data::BatchLoader batches{batches_of(mine, options.batch_size),
-                              [&dataset](const data::BatchRequest& request) { return dataset.gather(request.ids); },
-                              {.threads = options.loader_threads, .device = options.device}};
+    data::BatchLoader batches{
+        batches_of(mine, options.batch_size),
+        [&dataset](const data::BatchRequest& request) { return dataset.gather(request.ids); },
+        {.threads = options.loader_threads, .device = options.device, .classes = dataset.classes()}};
     for (std::int64_t round = 0; round < round_count; ++round) {
       rounds.begin();
       const bool has_samples = round * options.batch_size < mine.size(0);

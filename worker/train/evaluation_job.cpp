@@ -55,7 +55,8 @@ class EvaluationJob {
         context_{{.process_group = parts.group.process_group,
                   .communicator = *parts.group.communicator,
                   .wait = parts.wait,
-                  .device = parts.device}},
+                  .device = parts.device,
+                  .process_sets = parts.process_sets}},
         reported_at_{parts.clock.instant()} {
     set_rank_context(&context_);
     parts_.module.set_image_sink(parts_.log_files);

@@ -15,6 +15,7 @@
 #include "worker/strategy/wait_for_work.hpp"
 #include "worker/train/log_files.hpp"
 #include "worker/train/module_replicas.hpp"
+#include "worker/train/process_sets.hpp"
 
 namespace trainyard::train {
 
@@ -33,6 +34,7 @@ struct EvaluationJobParts {
   checkpoint::StartPatience start_patience{};  ///< For the storage of the weights.
   LogFiles* log_files = nullptr;               ///< nullptr: none are written on this rank.
   storage::Store* predictions = nullptr;       ///< Needed by the task predict.
+  const ProcessSets* process_sets = nullptr;   ///< nullptr: the module has none.
   torch::Device device = torch::kCPU;
   const Clock& clock;
 };

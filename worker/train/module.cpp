@@ -46,6 +46,10 @@ std::shared_ptr<c10d::CommHookInterface> Module::configure_comm_hook(
   return nullptr;
 }
 
+std::map<std::string, std::vector<std::int64_t>> Module::configure_process_sets(std::int64_t /*world_size*/) {
+  return {};
+}
+
 std::vector<std::shared_ptr<Callback>> Module::configure_callbacks() {
   return {};
 }
@@ -92,11 +96,15 @@ TensorTree Module::all_gather(const TensorTree& tree) const {
   return tree.map([&, next = std::size_t{0}](const torch::Tensor&) mutable { return stacked[next++]; });
 }
 
+const ProcessSet& Module::process_set(std::string_view name) const {
+  return rank_context().process_set(name);
+}
+
 train::RankContext& Module::rank_context() const {
   if (rank_context_ == nullptr) {
     throw std::logic_error{
-        "global_step(), current_epoch(), rank(), world_size(), device() and all_gather() were asked for before the "
-        "training had begun: call them in the steps, not in the constructor"};
+        "global_step(), current_epoch(), rank(), world_size(), device(), all_gather() and process_set() were asked for "
+        "before the training had begun: call them in the steps, not in the constructor"};
   }
   return *rank_context_;
 }

@@ -4,10 +4,13 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <cstdint>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/group/communicator.hpp"
 #include "worker/strategy/wait_for_work.hpp"
+#include "worker/train/process_sets.hpp"
 
 namespace trainyard::train {
 
@@ -17,6 +20,7 @@ struct RankContextParts {
   checkpoint::Communicator& communicator;
   strategy::WaitForWork wait;
   torch::Device device = torch::kCPU;
+  const ProcessSets* process_sets = nullptr;  ///< nullptr: there are none.
 };
 
 /// The facts that a module may ask for while it trains, and its collectives. Used from the training thread.
@@ -36,7 +40,7 @@ class RankContext {
   [[nodiscard]] std::int64_t rank() const { return parts_.communicator.rank(); }
   [[nodiscard]] std::int64_t world_size() const { return parts_.communicator.world_size(); }
   [[nodiscard]] torch::Device device() const { return parts_.device; }
-  /// The facts as of now, for a replica of the module on `device`, which cannot gather.
+  /// The facts as of now, for a replica of the module on `device`, which has no collectives.
   [[nodiscard]] RankContext of_replica(torch::Device device) const;
 
   /// For each of `tensors` those of all ranks: [world size, ...] on its device, without history. Orders the current
@@ -45,9 +49,12 @@ class RankContext {
   /// a replica.
   [[nodiscard]] std::vector<torch::Tensor> all_gather(const std::vector<torch::Tensor>& tensors) const;
 
+  /// The process set of that name. Throws std::invalid_argument where there is none, and std::logic_error in a replica.
+  [[nodiscard]] const ProcessSet& process_set(std::string_view name) const;
+
  private:
+  void check_is_no_replica(std::string_view call, std::string_view action) const;
   void check_equal_on_all_ranks(const std::vector<torch::Tensor>& tensors) const;
-  [[nodiscard]] torch::Tensor exchange(const torch::Tensor& bytes) const;
 
   RankContextParts parts_;
   std::int64_t step_ = 0;

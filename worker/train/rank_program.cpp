@@ -45,6 +45,7 @@
 #include "worker/train/open_datasets.hpp"
 #include "worker/train/optimizer_turns.hpp"
 #include "worker/train/precision.hpp"
+#include "worker/train/process_sets.hpp"
 #include "worker/train/program_call.hpp"
 #include "worker/train/rank_device.hpp"
 #include "worker/train/script_model.hpp"
@@ -66,10 +67,6 @@ void set_up_logging(const rank::Environment& environment) {
   const auto asked = environment(rank::env_log_format);
   const bool is_text = asked ? *asked == "text" : isatty(STDERR_FILENO) != 0;
   logging::set_up(is_text ? logging::Format::text : logging::Format::json, logging::Level::info);
-}
-
-std::optional<api::KeepBestSpec> save_at_best(const Job& job) {
-  return job.checkpoint && job.checkpoint->every.best ? job.checkpoint->keep.best : std::nullopt;
 }
 
 api::Every copies_every(const Job& job) {
@@ -162,7 +159,8 @@ struct Run {
   Datasets datasets;
   dist::Group group;
   std::optional<dist::StepsInFlight> in_flight;  // nothing on the CPU
-  std::unique_ptr<TimelineFile> timeline;        // nullptr where nothing is recorded
+  ProcessSets process_sets;
+  std::unique_ptr<TimelineFile> timeline;  // nullptr where nothing is recorded
   std::vector<OptimizerTurn> turns;
   std::unique_ptr<ModuleReplicas> replicas;  // nullptr: the module has none
   std::unique_ptr<checkpoint::Checkpointer> checkpointer;
@@ -298,6 +296,7 @@ OrEnd<RankEnd> run_evaluation(Run& run, strategy::GradientSync& gradients, RankL
                              .start_patience = patience,
                              .log_files = run.log_files.get(),
                              .predictions = predictions.get(),
+                             .process_sets = &run.process_sets,
                              .device = device,
                              .clock = run.clock});
 }
@@ -372,6 +371,9 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
       return in_flight.follow(work, what);
     };
   }
+  auto process_sets = connect_process_sets(*run.module, run.group, run.in_flight ? follow : wait);
+  if (!process_sets) return lost(link, Stage::step, process_sets.error());
+  run.process_sets = std::move(*process_sets);
   if (training.task != api::Task::fit) {
     // Nothing is trained: the exchange then only sends the weights, and keeps no memory for gradients. So every
     // strategy is like ddp here, but `single` and `dp`, which refuse several ranks.
@@ -408,7 +410,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .checkpoint_every = run.job.checkpoint ? run.job.checkpoint->every : api::Every{},
                    .copies_every = copies_every(run.job),
                    .when_busy = run.job.checkpoint ? run.job.checkpoint->when_busy : api::WhenBusy::skip,
-                   .save_at_best = save_at_best(run.job),
+                   .checkpoint_spec = run.job.checkpoint ? &*run.job.checkpoint : nullptr,
                    .weights_s3 = read_options(run.job),
                    .start_patience = patience,
                    .module = *run.module,
@@ -431,6 +433,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                          // NCCL's log does not say in which process group a link's ranks have their numbers.
                          if (!run.seats.empty() && !run.group.pods) report_nccl_links(log, run.group.rank, run.seats);
                        },
+                   .process_sets = &run.process_sets,
                    .device = device,
                    .node = node_name(environment),
                    .clock = run.clock});

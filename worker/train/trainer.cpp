@@ -1,7 +1,6 @@
 #include "worker/train/trainer.hpp"
 
 #include <ATen/OpMathType.h>
-#include <fmt/format.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -11,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "api/contract.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
 #include "worker/dist/wait_or_fail.hpp"
@@ -44,7 +42,8 @@ Trainer::Trainer(TrainerParts parts)
       context_{{.process_group = parts_.group.process_group,
                 .communicator = *parts_.group.communicator,
                 .wait = follow_or_wait(parts_),
-                .device = parts_.device}},
+                .device = parts_.device,
+                .process_sets = parts_.process_sets}},
       agreement_{parts_.group.process_group, follow_or_wait(parts_)},
       log_{{.module = parts_.module,
             .communicator = *parts_.group.communicator,
@@ -78,7 +77,7 @@ Trainer::Trainer(TrainerParts parts)
                    .replicas = parts_.replicas,
                    .data = parts_.validation_data,
                    .communicator = *parts_.group.communicator,
-                   .save_at_best = parts_.save_at_best,
+                   .checkpoint_spec = parts_.checkpoint_spec,
                    .ema = ema_ ? &*ema_ : nullptr,
                    .has_callbacks = !callbacks_.empty(),
                    .device = parts_.device}},
@@ -127,7 +126,7 @@ rank::RankEnd Trainer::train() {
 }
 
 OrEnd<void> Trainer::begin() {
-  if (!validation_.has_data()) check_watches_nothing(parts_.training);
+  if (!validation_.has_data()) check_watches_nothing(parts_.training, parts_.checkpoint_spec);
   report("Loading");
   if (auto done = synchronize_model(parts_.turns); !done) return lost(Stage::step, done.error());
   bool has_resumed = false;
@@ -186,13 +185,7 @@ OrEnd<bool> Trainer::restore() {
   checkpoints_->resume_from(found);
   if (found.is_final && is_over()) {
     report("Done");
-    return tl::unexpected(rank::RankEnd{
-        .exit_code = contract::exit_success,
-        .reason = "AlreadyComplete",
-        .message = fmt::format(
-            "already complete: {} is the end of this training; set checkpoint.resume to none to train afresh",
-            found.uri),
-        .culprit = {}});
+    return tl::unexpected(already_complete(found.uri, !schedule_.is_finished(position_)));
   }
   TRY(check_parameters());
   if (is_rank0()) log_resumed(found, resume_options());

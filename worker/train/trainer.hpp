@@ -31,6 +31,7 @@
 #include "worker/train/named_tensors.hpp"
 #include "worker/train/optimization_step.hpp"
 #include "worker/train/optimizer_turns.hpp"
+#include "worker/train/process_sets.hpp"
 #include "worker/train/program_call.hpp"
 #include "worker/train/rank_context.hpp"
 #include "worker/train/resume.hpp"
@@ -52,9 +53,9 @@ struct TrainerParts {
   api::Every copies_every;  ///< For copies on the nodes. Nothing set: only with checkpoints.
   api::WhenBusy when_busy = api::WhenBusy::skip;
   /// When it is set, a checkpoint is due after each validation whose value of this metric is the best so far.
-  std::optional<api::KeepBestSpec> save_at_best;
-  storage::S3Options weights_s3;               ///< S3 settings for training.model.weights.
-  checkpoint::StartPatience start_patience{};  ///< For the storage of the weights.
+  const api::CheckpointSpec* checkpoint_spec = nullptr;  ///< Its metric of the best is watched. nullptr: none is.
+  storage::S3Options weights_s3;                         ///< S3 settings for training.model.weights.
+  checkpoint::StartPatience start_patience{};            ///< For the storage of the weights.
   Module& module;
   ModuleReplicas* replicas = nullptr;  ///< They share this rank's batches; nullptr: `module` has none.
   const Dataset& train_data;
@@ -73,6 +74,7 @@ struct TrainerParts {
   std::optional<SampleRecord> sample_record;
   /// Called once, when the device has done the first step of this attempt. May be empty.
   std::function<void()> after_first_step;
+  const ProcessSets* process_sets = nullptr;  ///< nullptr: the module has none.
   torch::Device device = torch::kCPU;
   std::string node;  ///< Names this rank's node in the log.
   const Clock& clock;

@@ -19,9 +19,12 @@ Result<bool> Validation::run(const EvaluationRounds& rounds) {
   plateau_ = after_validation(parts_.training, parts_.communicator.world_size(), plateau_, values_);
   if (const auto& stopping = parts_.training.early_stopping)
     stopping_ = after_validation(*stopping, stopping_, values_);
-  const auto better = parts_.save_at_best ? better_value(*parts_.save_at_best, values_, best_) : std::nullopt;
-  if (better) best_ = better;
-  is_best_ = better.has_value();
+  if (const auto* spec = parts_.checkpoint_spec; spec != nullptr && spec->keep.best) {
+    (void)watched_metric(values_, spec->keep.best->metric, best_metric_field);
+    const auto better = spec->every.best ? better_value(*spec->keep.best, values_, best_) : std::nullopt;
+    if (better) best_ = better;
+    is_best_ = better.has_value();
+  }
   return true;
 }
 

@@ -29,9 +29,9 @@ struct ValidationParts {
   ModuleReplicas* replicas = nullptr;  ///< They share the batches of `module`; nullptr: it has none.
   const Dataset* data = nullptr;       ///< nullptr: nothing is validated.
   checkpoint::Communicator& communicator;
-  std::optional<api::KeepBestSpec> save_at_best{};  ///< Set: is_best() says when this metric was the best so far.
-  Ema* ema = nullptr;                               ///< The model is validated with these averages, if there are any.
-  bool has_callbacks = false;                       ///< Callbacks may decide by the metrics.
+  const api::CheckpointSpec* checkpoint_spec = nullptr;  ///< nullptr: no metric's best is kept.
+  Ema* ema = nullptr;          ///< The model is validated with these averages, if there are any.
+  bool has_callbacks = false;  ///< Callbacks may decide by the metrics.
   torch::Device device = torch::kCPU;
 };
 
@@ -49,7 +49,7 @@ class Validation {
 
   /// The metrics of the last validation.
   [[nodiscard]] const observe::MetricValues& values() const { return values_; }
-  /// True when the last validation's value of `save_at_best` was better than all before.
+  /// True when checkpoint.every.best is set and the last validation's metric was better than all before.
   [[nodiscard]] bool is_best() const { return is_best_; }
   /// True when the last validation was ended early, and the next steps depend on its metrics.
   [[nodiscard]] bool is_owed() const { return is_owed_; }

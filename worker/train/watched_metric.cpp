@@ -39,10 +39,12 @@ bool decides_by_validation(const api::TrainingSpec& training) {
   return training.early_stopping || training.lr_schedule.name == api::LrScheduleName::plateau;
 }
 
-void check_watches_nothing(const api::TrainingSpec& training) {
+void check_watches_nothing(const api::TrainingSpec& training, const api::CheckpointSpec* checkpoint) {
   if (training.lr_schedule.name == api::LrScheduleName::plateau)
     (void)watched_metric({}, training.lr_schedule.metric, lr_metric_field);
   if (training.early_stopping) (void)watched_metric({}, training.early_stopping->metric, stopping_metric_field);
+  if (checkpoint != nullptr && checkpoint->keep.best)
+    (void)watched_metric({}, checkpoint->keep.best->metric, best_metric_field);
 }
 
 }  // namespace trainyard::train

@@ -27,6 +27,7 @@ struct BestValue {
 // The fields of a job that name a metric of its validation.
 inline constexpr std::string_view lr_metric_field = "training.lrSchedule.metric";
 inline constexpr std::string_view stopping_metric_field = "training.earlyStopping.metric";
+inline constexpr std::string_view best_metric_field = "checkpoint.keep.best.metric";
 
 /// The metric `name` of a validation's `values`. Throws InvalidJob when the validation has no such metric: the message
 /// has `field`, which names the metric in the job, and the metrics that there are.
@@ -35,7 +36,8 @@ inline constexpr std::string_view stopping_metric_field = "training.earlyStoppin
 /// True when the metrics of a validation change what follows in `training`.
 [[nodiscard]] bool decides_by_validation(const api::TrainingSpec& training);
 
-/// Throws InvalidJob when `training`, which has no validation, decides by a metric of one.
-void check_watches_nothing(const api::TrainingSpec& training);
+/// Throws InvalidJob when a job without a validation decides by a metric of one. `checkpoint`: nullptr for a job
+/// without checkpoints.
+void check_watches_nothing(const api::TrainingSpec& training, const api::CheckpointSpec* checkpoint);
 
 }  // namespace trainyard::train

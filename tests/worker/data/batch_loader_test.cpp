@@ -104,5 +104,37 @@ TEST(BatchLoader, RefusesInputsThatAreNotARowForEachSample) {
   }
 }
 
+/// What a loader says of a batch of the samples 7 and 8 with these targets, of a data set of four classes.
+std::string refusal_of(const torch::Tensor& targets) {
+  const torch::Tensor ids = torch::tensor({7, 8}, torch::kInt64);
+  BatchLoader loader{[&] { return BatchRequest{.ids = ids}; },
+                     [&](const BatchRequest&) { return Batch{.inputs = {}, .targets = targets, .ids = {}}; },
+                     {.classes = 4}};
+  try {
+    std::ignore = loader.next();
+  } catch (const InvalidJob& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(BatchLoader, NamesTheSampleWhoseTargetIsNoClass) {
+  const std::string of_8 =
+      "sample 8 of the data set has the target 4, but the data set says that it has 4 classes (0 to 3): look at the "
+      "labels, and at what its classes() returns";
+  EXPECT_EQ(refusal_of(torch::tensor({3, 4}, torch::kInt64)), of_8);
+  EXPECT_EQ(refusal_of(torch::tensor({3, 4}, torch::kUInt8)), of_8);
+  EXPECT_EQ(refusal_of(torch::tensor({0, 1, 2, 4}, torch::kInt32).reshape({2, 2})), of_8) << "a class for each token";
+  EXPECT_EQ(refusal_of(torch::tensor(4, torch::kInt64)).substr(0, 41), "a sample of the data set has the target 4");
+}
+
+TEST(BatchLoader, TakesTargetsThatAreClassesOrNone) {
+  EXPECT_EQ(refusal_of(torch::tensor({0, 3}, torch::kInt64)), "");
+  EXPECT_EQ(refusal_of(torch::tensor({-100, 3}, torch::kInt64)), "") << "cross_entropy leaves -100 out";
+  EXPECT_EQ(refusal_of(torch::tensor({7.0, 8.0})), "") << "numbers are no classes";
+  EXPECT_EQ(refusal_of(torch::empty({2, 0}, torch::kInt64)), "");
+  EXPECT_EQ(refusal_of({}), "");
+}
+
 }  // namespace
 }  // namespace trainyard::data

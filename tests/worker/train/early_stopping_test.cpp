@@ -76,14 +76,18 @@ TEST(EarlyStopping, BeginsAnewWithAnotherMetricOrMode) {
   }
 }
 
-TEST(EarlyStopping, AndAPlateauNeedAValidation) {
+TEST(EarlyStopping, APlateauAndTheBestCheckpointNeedAValidation) {
   api::TrainingSpec training;
-  EXPECT_NO_THROW(check_watches_nothing(training));
+  api::CheckpointSpec checkpoint;
+  EXPECT_NO_THROW(check_watches_nothing(training, nullptr));
+  EXPECT_NO_THROW(check_watches_nothing(training, &checkpoint));
+  checkpoint.keep.best = api::KeepBestSpec{.metric = "val_loss"};
+  EXPECT_THROW(check_watches_nothing(training, &checkpoint), InvalidJob);
   training.early_stopping = api::EarlyStoppingSpec{.metric = "val_loss"};
-  EXPECT_THROW(check_watches_nothing(training), InvalidJob);
+  EXPECT_THROW(check_watches_nothing(training, nullptr), InvalidJob);
   training.early_stopping.reset();
   training.lr_schedule = {.name = api::LrScheduleName::plateau, .metric = "val_loss"};
-  EXPECT_THROW(check_watches_nothing(training), InvalidJob);
+  EXPECT_THROW(check_watches_nothing(training, nullptr), InvalidJob);
 }
 
 TEST(EarlyStopping, NamesTheMetricsThatThereAre) {

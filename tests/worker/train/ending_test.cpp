@@ -171,6 +171,19 @@ TEST(Completed, ReportsTheLastValidation) {
       "trained 7 steps, stopped early: no better, val_loss 0.3, training loss 0.5");
 }
 
+TEST(AlreadyComplete, SaysHowToTrainOn) {
+  const rank::RankEnd at_the_end = already_complete("file:///c/step-9/g-1", false);
+  EXPECT_EQ(at_the_end.exit_code, contract::exit_success);
+  EXPECT_EQ(at_the_end.reason, "AlreadyComplete");
+  EXPECT_EQ(at_the_end.message,
+            "already complete: file:///c/step-9/g-1 is the end of this training. To train on, raise training.epochs or "
+            "training.maxSteps; to train afresh, set checkpoint.resume to none");
+  EXPECT_EQ(already_complete("file:///c/step-9/g-1", true).message,
+            "already complete: file:///c/step-9/g-1 is the end of this training, which a callback or earlyStopping "
+            "ended before its last step. To train on, name an earlier checkpoint in checkpoint.resume, with another "
+            "uri; to train afresh, set checkpoint.resume to none");
+}
+
 TEST(Completed, SaysWhenTheWeightsMayBeUseless) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(completed({.step = 7, .loss = nan}).message,

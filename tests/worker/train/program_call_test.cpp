@@ -117,6 +117,18 @@ class FailingDataset final : public Dataset {
   data::ImageDataset small_ = make_small_dataset(30, 0);
 };
 
+/// Has labels beyond the one class that it says it has.
+class MislabelledDataset final : public Dataset {
+ public:
+  [[nodiscard]] std::int64_t size() const override { return 30; }
+  [[nodiscard]] std::string id() const override { return "mislabelled"; }
+  [[nodiscard]] std::int64_t classes() const override { return 1; }
+  [[nodiscard]] Batch gather(const torch::Tensor& ids) const override { return small_.gather(ids); }
+
+ private:
+  data::ImageDataset small_ = make_small_dataset(30, 0);
+};
+
 class FailingOptimizer final : public Optimizer {
  public:
   void step() override { fail(); }
@@ -170,6 +182,13 @@ TEST(ProgramCall, NamesEachFunctionOfTheProgramThatATrainingCalls) {
               run.training_data = &data;
             }),
             "reading a batch in step 3");
+}
+
+TEST(ProgramCall, IsReadingABatchWhereALabelIsNoClassOfTheDataSet) {
+  static const MislabelledDataset data;
+  EXPECT_EQ(call_that_failed([](TrainingRun& run) { run.training_data = &data; }), "reading a batch in step 1");
+  EXPECT_EQ(call_that_failed([](TrainingRun& run) { run.validation_data = &data; }),
+            "reading a batch in batch 1 of the validation after step 3");
 }
 
 }  // namespace

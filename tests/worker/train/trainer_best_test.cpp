@@ -70,6 +70,19 @@ TEST(TrainerAtABest, SavesWhatIsBetterThanAllBeforeOnAllRanksAlike) {
   }
 }
 
+TEST(TrainerAtABest, EndsWhereTheValidationHasNoSuchMetric) {
+  for (const bool saves_at_best : {true, false}) {
+    const fakes::TemporaryFolder folder;
+    ScoredRun scored{folder, 1, {3, 2}};
+    scored.run.checkpoint->keep.best->metric = "scoer";
+    scored.run.checkpoint->every.best = saves_at_best;
+    scored.run.run();
+    EXPECT_EQ(scored.run.ranks[0].end.reason, "Threw");
+    EXPECT_THAT(scored.run.ranks[0].end.message,
+                testing::HasSubstr("checkpoint.keep.best.metric: the validation has no metric 'scoer' (there is: "));
+  }
+}
+
 TEST(TrainerAtABest, SavesOnceWhereTheScheduleAsksForTheStepAsWell) {
   const fakes::TemporaryFolder folder;
   ScoredRun scored{folder, 1, {3, 2, 4, 4, 1, 5}};

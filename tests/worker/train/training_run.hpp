@@ -131,7 +131,7 @@ class TrainingRun {
                      .checkpoint_every = checkpoint ? checkpoint->every : api::Every{},
                      .copies_every = checkpoint && checkpoint->local ? checkpoint->local->every : api::Every{},
                      .when_busy = checkpoint ? checkpoint->when_busy : api::WhenBusy::skip,
-                     .save_at_best = checkpoint && checkpoint->every.best ? checkpoint->keep.best : std::nullopt,
+                     .checkpoint_spec = checkpoint ? &*checkpoint : nullptr,
                      .module = module,
                      .replicas = replicas.get(),
                      .train_data = training_data == nullptr ? train_data : *training_data,
