@@ -85,9 +85,7 @@ std::string_view why_not(torch::ScalarType type, ReduceOp op) {
 
 class SetOfRanks final : public ProcessSet {
  public:
-  explicit SetOfRanks(ProcessSetParts parts) : parts_{std::move(parts)} {
-    if (parts_.process_group.defined()) exchange_.emplace(parts_.process_group, parts_.wait);
-  }
+  explicit SetOfRanks(ProcessSetParts parts) : parts_{std::move(parts)}, exchange_{parts_.process_group, parts_.wait} {}
 
   [[nodiscard]] const std::vector<std::int64_t>& ranks() const override { return parts_.ranks; }
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(parts_.ranks.size()); }
@@ -107,7 +105,7 @@ class SetOfRanks final : public ProcessSet {
     const torch::Tensor values = tensor.is_complex() ? torch::view_as_real(tensor.resolve_conj()) : tensor;
     const torch::Tensor message =
         torch::empty(values.sizes(), values.options().dtype(*type_sent(values.scalar_type()))).copy_(values);
-    if (exchange_) exchange_->reduce(message, op_sent(op), what);
+    exchange_.reduce(message, op_sent(op), what);
     if (op == ReduceOp::mean) message.div_(size());
     const torch::Tensor reduced = message.to(values.scalar_type());
     return tensor.is_complex() ? torch::view_as_complex(reduced) : reduced;
@@ -116,8 +114,7 @@ class SetOfRanks final : public ProcessSet {
   [[nodiscard]] torch::Tensor all_gather(const torch::Tensor& tensor) const override {
     const torch::NoGradGuard no_grad;
     const std::string what = agree_on_call("all_gather", tensor, "all_gather");
-    if (!exchange_) return tensor.detach().clone(at::MemoryFormat::Contiguous).unsqueeze(0);
-    return exchange_->all_gather({tensor}, what).front();
+    return exchange_.all_gather({tensor}, what).front();
   }
 
   [[nodiscard]] torch::Tensor broadcast(const torch::Tensor& tensor, std::int64_t root_rank) const override {
@@ -125,8 +122,7 @@ class SetOfRanks final : public ProcessSet {
     const std::string what = agree_on_call("broadcast", tensor, fmt::format("broadcast from rank {}", root_rank));
     const auto root = number_of(root_rank);
     if (!root) throw std::invalid_argument{fmt::format("{} from rank {}, which is not in {}", what, root_rank, text())};
-    if (!exchange_) return tensor.detach().clone(at::MemoryFormat::Contiguous);
-    return exchange_->broadcast(tensor, *root, what);
+    return exchange_.broadcast(tensor, *root, what);
   }
 
  private:
@@ -161,15 +157,13 @@ class SetOfRanks final : public ProcessSet {
       throw std::invalid_argument{fmt::format("{} takes a dense tensor, and this one is {}", what,
                                               tensor.defined() ? "not dense" : "undefined")};
     }
-    if (exchange_) {
-      const std::string own = fmt::format("{} of {}", words, describe_tensors({tensor}));
-      check_equal_calls(exchange_->gather_texts(own, what), parts_.ranks, what);
-    }
+    const std::string own = fmt::format("{} of {}", words, describe_tensors({tensor}));
+    check_equal_calls(exchange_.gather_texts(own, what), parts_.ranks, what);
     return what;
   }
 
   ProcessSetParts parts_;
-  std::optional<TensorExchange> exchange_;  // nothing where nothing is exchanged
+  TensorExchange exchange_;
 };
 
 }  // namespace

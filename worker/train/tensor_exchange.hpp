@@ -31,6 +31,7 @@ void check_equal_calls(std::span<const std::string> texts, std::span<const std::
 /// without autograd.
 class TensorExchange {
  public:
+  /// `process_group` undefined: of this rank alone, which exchanges nothing.
   TensorExchange(c10::intrusive_ptr<c10d::ProcessGroup> process_group, strategy::WaitForWork wait)
       : process_group_{std::move(process_group)}, wait_{std::move(wait)} {}
 
@@ -45,7 +46,7 @@ class TensorExchange {
   void reduce(const torch::Tensor& message, c10d::ReduceOp::RedOpType op, std::string_view what) const;
 
  private:
-  [[nodiscard]] std::int64_t size() const { return process_group_->getSize(); }
+  [[nodiscard]] std::int64_t size() const { return process_group_.defined() ? process_group_->getSize() : 1; }
   [[nodiscard]] torch::Tensor gather_bytes(const torch::Tensor& bytes, std::string_view what) const;
   /// Begins a collective of tensors on the CPU or on the device, and waits for it.
   void run(const std::function<c10::intrusive_ptr<c10d::Work>()>& begin, bool is_on_cpu, std::string_view what) const;
