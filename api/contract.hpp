@@ -99,7 +99,7 @@ inline constexpr std::string_view clean_up_command = "clean-up";
 inline constexpr std::string_view default_role = "default";            ///< torchrun's name for the one role.
 inline constexpr std::string_view torch_false = "False";               ///< As Python writes it.
 inline constexpr std::string_view torch_true = "True";                 ///< As Python writes it.
-inline constexpr std::string_view default_async_error_handling = "1";  ///< torchrun's.
+inline constexpr std::string_view default_async_error_handling = "1";  ///< torchrun's default.
 
 inline constexpr std::uint16_t default_master_port = 29500;
 inline constexpr std::uint16_t default_store_port = 29501;
@@ -161,7 +161,7 @@ inline constexpr std::string_view status_path = "/status";
 //   409 {"error"}                    not rank 0's pod, no checkpoint URI, or training has ended
 inline constexpr std::string_view checkpoint_request_path = "/checkpoint";
 inline constexpr std::string_view checkpoint_request_id_pattern = "[A-Za-z0-9._-]{1,63}";
-inline constexpr std::size_t checkpoint_request_id_bytes_max = 63;  ///< The pattern's.
-inline constexpr std::size_t checkpoint_request_bytes_max = 1024;   ///< Of the body.
+inline constexpr std::size_t checkpoint_request_id_bytes_max = 63;  ///< Longest id that the pattern allows.
+inline constexpr std::size_t checkpoint_request_bytes_max = 1024;   ///< Limit of the request's body.
 
 }  // namespace trainyard::contract

@@ -43,7 +43,7 @@ enum class PeerSelection {
   shift_one,  ///< One other, another one in each exchange.
 };
 
-/// What becomes of the ranks' gradients.
+/// The way in which the ranks' gradients are combined.
 enum class ReductionOp {
   average,  ///< Their mean.
   sum,      ///< Their sum.
@@ -54,7 +54,7 @@ enum class ReductionOp {
 struct PowerSgdSpec {
   std::int64_t rank = 1;           ///< Columns of the factors.
   std::int64_t start_step = 1000;  ///< The steps before it send gradients as they are.
-  bool error_feedback = true;      ///< What the factors leave out is added to the next step's gradient.
+  bool error_feedback = true;      ///< The part that the factors leave out is added to the next step's gradient.
   bool warm_start = true;          ///< A step begins with the factor of the step before.
   bool operator==(const PowerSgdSpec&) const = default;
 };

@@ -34,7 +34,7 @@ enum class Precision { fp32, fp64, fp16_mixed, bf16_mixed, fp16, bf16 };
 enum class Float32MatmulPrecision { highest, high, medium };
 
 enum class ModelKind {
-  program,      ///< Of the worker's program, which makes it by its name.
+  program,      ///< A model that the worker's program makes by its name.
   torchscript,  ///< A file that torch.jit.save() has written.
 };
 

@@ -16,7 +16,7 @@ namespace trainyard::cli {
 /// A TrainingJob as it can run on this machine.
 struct LocalJob {
   nlohmann::json object;
-  std::vector<std::string> notes;  ///< What was changed: one sentence each.
+  std::vector<std::string> notes;  ///< The changes to the job: one sentence each.
 };
 
 /// `job` (valid, defaults filled in) with folders in place of claims, without GPUs if this machine has none, and with

@@ -434,7 +434,7 @@ int main(int argc, char** argv) {
   return exit_usage;
 }
 
-/// This process stands for a program on another machine (local/remote_program.hpp). `trainyard run` starts it.
+/// Runs a program on another machine until it ends (local/remote_program.hpp). `trainyard run` starts this process.
 int run_remote(int argc, char** argv) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);

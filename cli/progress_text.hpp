@@ -46,8 +46,8 @@ struct Outcome {
 /// Lines on how the job ended and where its checkpoints and logs are.
 [[nodiscard]] std::vector<std::string> summary_of(const api::TrainingJob& job, const Outcome& outcome);
 
-/// With what the next `trainyard run` of a stopped job begins; empty for a job without checkpoints. Each run is a job
-/// of its own, so that one with checkpoint.resume: none begins afresh.
+/// A line that says with what the next `trainyard run` of a stopped job begins; empty for a job without checkpoints.
+/// Each run is a job of its own, so that a job with checkpoint.resume: none begins afresh.
 [[nodiscard]] std::string next_run_line(const api::TrainingJob& job);
 
 /// `text`, which may hold the end of a log, as one line of at most 600 bytes or so without control characters.

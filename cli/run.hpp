@@ -18,7 +18,7 @@ struct RunOptions {
   HostOptions hosts;
   std::optional<std::int64_t> rank_count;    ///< With hosts; empty: the job's own.
   std::optional<std::string> devices;        ///< See local::parse_devices. Absent: those that the job asks for.
-  std::optional<std::int64_t> restarts_max;  ///< Of each cause. Absent: those of the job's spec.restart.
+  std::optional<std::int64_t> restarts_max;  ///< Limit for each cause. Absent: the limits of the job's spec.restart.
   bool auto_select_gpus = false;             ///< Only GPUs that no other process uses.
 };
 /// `trainyard run FILE`: runs the TrainingJobs of a file on this machine, one after the other. Ends with the first job

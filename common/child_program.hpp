@@ -13,7 +13,7 @@ namespace trainyard {
 /// How a program ended.
 struct ProgramEnd {
   int exit_code = 0;   ///< 128 plus the signal's number when a signal ended it.
-  std::string output;  ///< What it wrote to its standard output.
+  std::string output;  ///< The text that the program wrote to its standard output.
   std::string words;   ///< The end of its standard error, on one line and at most 280 bytes.
 };
 

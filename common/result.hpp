@@ -29,7 +29,7 @@ enum class ErrorKind {
 
 struct Error {
   ErrorKind kind = ErrorKind::internal;
-  std::string message;  ///< What was tried, on what, what came back.
+  std::string message;  ///< Says what was tried, on what, and what came back.
   std::optional<std::chrono::milliseconds> retry_after;
   bool operator==(const Error&) const = default;
 };

@@ -39,7 +39,7 @@ struct ClusterOptions {
 };
 
 /// Kubernetes and the operator in one process: an API server in memory, this machine as the only node, pods as child
-/// processes (of which some may stand for programs on other machines, by the kubelet's seats), and the operator's own
+/// processes (of which some may represent programs on other machines, by the kubelet's seats), and the operator's own
 /// controller. Create a TrainingJob in api() and watch its status there. The destructor kills everything that runs; to
 /// stop gracefully, suspend or delete the job and wait until its pods are gone.
 class Cluster {

@@ -30,19 +30,19 @@ struct DeviceChoice {
 /// ErrorKind::invalid says what is wrong with any other text.
 [[nodiscard]] Result<DeviceChoice> parse_devices(std::string_view text);
 
-/// Those of `gpus` that `choice` asks for. Pure. ErrorKind::invalid names what is asked for and what there is.
+/// The GPUs of `gpus` that `choice` asks for. Pure. ErrorKind::invalid names what is asked for and what there is.
 [[nodiscard]] Result<std::vector<std::string>> choose_gpus(const DeviceChoice& choice,
                                                            const std::vector<std::string>& gpus);
 
-/// The UUIDs of those of `gpus` on which no process computes, by NVIDIA's management library. Numbers are
+/// The UUIDs of the GPUs in `gpus` on which no process computes, by NVIDIA's management library. Numbers are
 /// that library's, which on a machine with unlike GPUs may differ from CUDA's. A process of another container may not
 /// be seen. Errors: unavailable where the library cannot be loaded or does not answer; not_found where it knows no such
 /// GPU.
 [[nodiscard]] Result<std::vector<std::string>> find_free_gpus(const std::vector<std::string>& gpus,
                                                               const std::string& library = "libnvidia-ml.so.1");
 
-/// Those of `free` that `choice` asks for; all of them without a choice. `free` are the GPUs that no process uses, of
-/// `gpu_count` in this machine. `choice` lists no numbers. Pure. ErrorKind::unavailable, with how many are in use,
+/// The GPUs of `free` that `choice` asks for; all of `free` without a choice. `free` are the GPUs that no process uses,
+/// of `gpu_count` in this machine. `choice` lists no numbers. Pure. ErrorKind::unavailable, with how many are in use,
 /// where fewer are free than are asked for, or none is.
 [[nodiscard]] Result<std::vector<std::string>> choose_free_gpus(const std::optional<DeviceChoice>& choice,
                                                                 std::vector<std::string> free, std::size_t gpu_count);

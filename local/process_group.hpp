@@ -66,7 +66,7 @@ class ProcessGroup {
   void kill();       ///< SIGKILL to everything.
 
  private:
-  using Steps = std::array<std::string, 3>;  // What each ReaperReport::Step tried, for messages.
+  using Steps = std::array<std::string, 3>;  // The action that each ReaperReport::Step tried, for messages.
   ProcessGroup(pid_t reaper, FileDescriptor events, Steps steps)
       : reaper_{reaper}, events_{std::move(events)}, steps_{std::move(steps)} {}
   void reap();

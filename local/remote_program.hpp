@@ -9,8 +9,8 @@
 #include "common/result.hpp"
 #include "local/process_group.hpp"
 
-/// A program on another machine, which ssh starts there. A process of our own on this machine stands for it: it has the
-/// program's output and exit code, passes SIGTERM on, and takes the program with it when it ends.
+/// A program on another machine, which ssh starts there. A process of our own on this machine represents it: the
+/// process has the program's output and exit code, passes SIGTERM on, and takes the program with it when it ends.
 namespace trainyard::local {
 
 struct RemoteProgram {
@@ -23,10 +23,10 @@ struct RemoteProgram {
   bool operator==(const RemoteProgram&) const = default;
 };
 
-/// The first argument of our own program that makes it stand for a RemoteProgram.
+/// The first argument of our own program that makes it represent a RemoteProgram.
 inline constexpr std::string_view remote_command = "remote-process";
 
-/// The process that stands for `program`: `self` is the path of our own program, `own` its environment, with which ssh
+/// The process that represents `program`: `self` is the path of our own program, `own` its environment, with which ssh
 /// runs too. The variables are in the process's environment, since its arguments can be read by every user.
 [[nodiscard]] ProcessSpec process_of(const RemoteProgram& program, const std::string& self,
                                      const std::map<std::string, std::string>& own);
@@ -67,7 +67,7 @@ class RemoteOutput {
   bool has_token_ = false;
 };
 
-/// Runs `program` and stands for it until it ends. Returns its exit code. Where ssh ends without having told it,
+/// Runs `program` on its host until it ends, and returns its exit code. Where ssh ends without having reported it,
 /// returns contract::exit_rendezvous; the termination message then says which host it was, after which time, and what
 /// ssh wrote.
 [[nodiscard]] int run_remote_program(const RemoteProgram& program);

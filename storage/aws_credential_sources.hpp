@@ -13,7 +13,7 @@ namespace trainyard::storage {
 
 /// Time limits for the servers that give credentials.
 struct AwsCredentialTuning {
-  std::chrono::milliseconds deadline{5'000};  ///< Of one request: a thousand ranks may ask at once.
+  std::chrono::milliseconds deadline{5'000};  ///< Limit of one request: a thousand ranks may ask at once.
   std::chrono::milliseconds patience{5'000};  ///< How long a failed request is retried.
   /// Limit for connecting to the instance's metadata. A machine that has none loses this time.
   std::chrono::milliseconds metadata_connect_timeout{2'000};

@@ -15,7 +15,7 @@
 namespace trainyard::storage {
 
 struct CommandTuning {
-  std::chrono::milliseconds deadline{std::chrono::minutes{10}};  ///< Of one start of the program.
+  std::chrono::milliseconds deadline{std::chrono::minutes{10}};  ///< Limit of one start of the program.
   int tries_max = 5;
   Backoff backoff{.initial = std::chrono::milliseconds{500}, .max = std::chrono::milliseconds{10'000}};
 };

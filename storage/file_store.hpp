@@ -13,7 +13,7 @@
 namespace trainyard::storage {
 
 struct FileStoreOptions {
-  posix::Modes modes;  ///< Of the files and folders that the store makes.
+  posix::Modes modes;  ///< Permissions of the files and folders that the store makes.
   /// True when the store's own folder may be a symbolic link. No link below it is followed.
   bool may_be_link = true;
 };
@@ -61,7 +61,7 @@ class FileStore final : public Store {
   /// The store's own folder and those below it that lead to `key`, each open; `name` is the key's last part.
   struct Way {
     std::vector<posix::OpenFolder> folders;
-    std::vector<std::string> names;  ///< Of all but the first folder.
+    std::vector<std::string> names;  ///< The name of each folder in `folders` except the first.
     std::string name;
     [[nodiscard]] const posix::OpenFolder& last() const { return folders.back(); }
   };

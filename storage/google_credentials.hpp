@@ -43,7 +43,7 @@ struct GoogleFederation {
   std::string impersonation_url;               ///< Gives the token of a service account; empty: none.
   std::string file;                            ///< Holds the other issuer's token. Empty: `url` gives it.
   std::string url;                             ///< Gives the other issuer's token.
-  std::map<std::string, std::string> headers;  ///< Of the request to `url`.
+  std::map<std::string, std::string> headers;  ///< Headers of the request to `url`.
   std::string token_field;  ///< The JSON member that holds the token; empty: the whole text is the token.
   bool operator==(const GoogleFederation&) const = default;
 };

@@ -97,7 +97,7 @@ class Batch {
     bool is_done = false;
     std::int64_t failures = 0;
     std::int64_t corrupt_replies = 0;
-    Instant due{};  // Of the next try.
+    Instant due{};  // Time of the next try.
     Instant started{};
   };
 

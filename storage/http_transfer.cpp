@@ -13,7 +13,7 @@
 namespace trainyard::storage {
 namespace {
 
-constexpr std::size_t reply_bytes_max = std::size_t{1} << 30;  // Of a reply whose body is kept in HttpReply.
+constexpr std::size_t reply_bytes_max = std::size_t{1} << 30;  // Limit of a reply whose body is kept in HttpReply.
 constexpr std::size_t refusal_bytes_max = std::size_t{256} << 10;
 constexpr long slow_bytes_per_second = 1024;
 constexpr long buffer_bytes = 512L << 10;

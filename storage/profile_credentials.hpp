@@ -42,7 +42,7 @@ struct ProfileWorld {
   std::function<Result<Credentials>(const std::string& source)> of_source;
   /// The credentials of the role `role`, for the token in the file `token_file`.
   std::function<Result<Credentials>(const std::string& role, const std::string& token_file)> of_web_identity;
-  std::chrono::milliseconds program_deadline{60'000};  ///< Of one start of a credential_process.
+  std::chrono::milliseconds program_deadline{60'000};  ///< Limit of one start of a credential_process.
   std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>();
 };
 

@@ -17,7 +17,7 @@
 
 namespace trainyard::storage {
 
-/// What may be sent to a server after its expiry has passed.
+/// The credentials that may be sent to a server after their expiry has passed.
 enum class AfterExpiry {
   nothing,
   new_ones,  ///< A credential that the issuer has just given. In an outage IMDS gives expired ones, and S3 accepts
@@ -77,7 +77,7 @@ class Renewed {
   bool is_fetching_ = false;
   bool has_warned_ = false;
   std::uint64_t fetch_count_ = 0;
-  std::optional<Error> last_error_;  // of the last fetch, if it failed
+  std::optional<Error> last_error_;  // Error of the last fetch, if it failed.
 };
 
 template <typename Credential>

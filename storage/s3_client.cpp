@@ -45,7 +45,8 @@ constexpr ServerMeaning meanings[] = {
     {"InvalidRange", ErrorKind::corrupt, "The object ends before the bytes that were asked for"},
     {"BadDigest", ErrorKind::corrupt, ""},
     {"XAmzContentChecksumMismatch", ErrorKind::corrupt, ""},
-    {"InvalidDigest", ErrorKind::invalid, ""},  // This and the next five: 400, or within a 200.
+    // S3 answers the next six codes with HTTP 400, or inside an HTTP 200.
+    {"InvalidDigest", ErrorKind::invalid, ""},
     {"InvalidPart", ErrorKind::invalid, ""},
     {"InvalidPartOrder", ErrorKind::invalid, ""},
     {"InvalidRequest", ErrorKind::invalid, ""},

@@ -89,7 +89,7 @@ class S3Client {
   void learn_that_checksums_are_refused();
 
   const S3Config config_;
-  std::atomic<std::chrono::milliseconds> clock_error_{};  // What is added to this machine's time.
+  std::atomic<std::chrono::milliseconds> clock_error_{};  // The correction that is added to this machine's time.
   std::atomic<bool> has_checksums_;
   HttpClient http_;
 };

@@ -36,7 +36,8 @@ struct S3OpenUploads {
 [[nodiscard]] Result<std::vector<S3OpenUpload>> list_uploads(S3Client& client, const std::string& prefix,
                                                              const std::string& doing);
 
-/// Those of `uploads` that began before `began_before` and whose object is in an abandoned folder below `prefix`. Pure.
+/// The uploads in `uploads` that began before `began_before` and whose object is in an abandoned folder below `prefix`.
+/// Pure.
 [[nodiscard]] std::vector<S3OpenUpload> orphans(const std::vector<S3OpenUpload>& uploads, std::string_view prefix,
                                                 Time began_before,
                                                 const std::function<bool(std::string_view folder)>& is_abandoned);

@@ -35,7 +35,8 @@ SafetensorsTensor tensor_of(const EntryInfo& info, const Slice& slice, std::uint
     tensor.shape.front() = static_cast<std::int64_t>(slice.row_end - slice.row_begin);
   }
   if (!safetensors_element_bytes(info.dtype)) {
-    // safetensors does not know the type: the tensor is written as bytes, with one more dimension for the element's.
+    // safetensors does not know the type: the tensor is written as bytes,
+    // with a last dimension that holds the bytes of one element.
     std::uint64_t elements = 1;
     for (const std::int64_t extent : tensor.shape) elements *= static_cast<std::uint64_t>(extent);
     tensor.dtype = "U8";

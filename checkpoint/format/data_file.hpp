@@ -28,10 +28,10 @@ struct Slice {
 /// If there are B replicated bytes, rank r of n writes about those from B * r / n to B * (r + 1) / n, in the entries'
 /// order: of four ranks, rank 2 writes the third quarter. Parameters and the optimizer's state are replicated where
 /// they are equal on all ranks. Where they are not, parameters are rank0 (as with the strategy `decentralized`), and
-/// the optimizer's state is per_rank (as with `decentralized` and `adasum`). What the strategy `sharded` cuts into rows
-/// is sharded. The model's buffers are rank0, and random generators per_rank. Where the ranks' parameters or buffers
-/// differ, each rank's own are in the checkpoint once more, as per_rank state of the strategy. write_share() puts a
-/// share as one object, whose name is in layout.hpp; rank 0 also writes the manifest.
+/// the optimizer's state is per_rank (as with `decentralized` and `adasum`). Tensors that the strategy `sharded` cuts
+/// into rows are sharded. The model's buffers are rank0, and random generators per_rank. Where the ranks' parameters or
+/// buffers differ, each rank's own are in the checkpoint once more, as per_rank state of the strategy. write_share()
+/// puts a share as one object, whose name is in layout.hpp; rank 0 also writes the manifest.
 [[nodiscard]] std::vector<Slice> share_of(std::int64_t rank, std::int64_t world_size,
                                           std::span<const HostEntry> entries);
 

@@ -7,17 +7,17 @@
 namespace trainyard::checkpoint {
 namespace {
 
-/// A number of the type is infinite or NaN where its bits & mask are value.
+/// A number of the type is infinite or NaN where (bits & mask) == value.
 struct FloatFormat {
-  std::string_view name;  // of the Dtype
+  std::string_view name;  // Name of the Dtype.
   std::size_t part_bytes;
   std::uint64_t mask;
   std::uint64_t value;
 };
 
-// IEEE 754's types and BF16: all bits of the exponent are ones. Most types of 8 bits have a NaN alone, of one pattern.
-// Sources for these: OCP's specifications of FP8 and MX; for the types that end with fnuz
-// https://arxiv.org/abs/2206.02915.
+// IEEE 754's types and BF16: all bits of the exponent are ones. Most 8-bit types have no infinity, and one bit pattern
+// for NaN apart from the sign. Sources for the 8-bit types: OCP's specifications of FP8 and MX; for the types that end
+// with fnuz https://arxiv.org/abs/2206.02915.
 constexpr std::array formats = {
     FloatFormat{"F64", 8, 0x7ff0000000000000, 0x7ff0000000000000},
     FloatFormat{"F32", 4, 0x7f800000, 0x7f800000},

@@ -242,7 +242,8 @@ Result<LoadedWeights> load_weights(storage::Store& store, const WeightsPlace& pl
 
 namespace {
 
-// A file of Python's, which would be looked for as a folder of checkpoints.
+// True when `uri` ends as PyTorch's files do. load_weights() looks for a folder of checkpoints there, and its error
+// must then say how to import such a file.
 bool is_of_python(std::string_view uri) {
   constexpr std::array endings{".pt", ".pth", ".bin"};
   return std::ranges::any_of(endings, [&](const char* ending) { return uri.ends_with(ending); });

@@ -32,7 +32,7 @@ struct WeightsPlace {
 [[nodiscard]] WeightsPlace parse_weights_place(std::string_view uri);
 
 struct LoadedWeights {
-  std::string uri;                   ///< The file's or the checkpoint's.
+  std::string uri;                   ///< URI of the file or checkpoint that was loaded.
   std::vector<std::string> skipped;  ///< Newer candidates that were damaged, each with the reason.
 };
 

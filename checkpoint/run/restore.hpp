@@ -27,7 +27,7 @@ struct Restored {
 /// The outcome of a restore, with which a run begins.
 struct Resumption {
   std::optional<Restored> restored;  ///< Nothing: there was nothing to resume.
-  Claim claim;                       ///< This run's.
+  Claim claim;                       ///< Claim of this run.
   std::vector<Claim> claims;         ///< All claims under the prefix, with this run's; on rank 0 only.
 };
 

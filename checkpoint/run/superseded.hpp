@@ -52,8 +52,8 @@ struct Facts {
 /// began afresh.
 [[nodiscard]] std::int64_t last_current_step(std::int64_t generation, std::span<const Claim> claims);
 
-/// Those of `complete` that are not superseded, newest first: up to last_current_step() of their generation. A
-/// checkpoint that a fenced run completes beyond that step never becomes a candidate.
+/// The checkpoints of `complete` that are not superseded, newest first: those up to last_current_step() of their
+/// generation. A checkpoint that a fenced run completes beyond that step never becomes a candidate.
 [[nodiscard]] std::vector<CheckpointId> without_superseded(std::span<const CheckpointId> complete,
                                                            std::span<const Claim> claims);
 
@@ -66,7 +66,7 @@ inline constexpr std::chrono::hours superseded_grace{1};
 /// name and fingerprint from which it resumed, directly or not.
 /// It keeps the checkpoints that `keep` names, those superseded less than `superseded_grace` ago, and its own from
 /// `saved` on, which may be being written. If `keep` needs facts, it also keeps a current checkpoint without any in
-/// `facts`. Of equal metrics the oldest is the best: later checkpoints repeat the metric of one validation.
+/// `facts`. Among equal metrics the oldest is the best: later checkpoints repeat the metric of one validation.
 [[nodiscard]] std::vector<CheckpointId> expired(std::span<const CheckpointId> present,
                                                 std::span<const CheckpointId> complete, std::span<const Claim> claims,
                                                 const Claim& newest, const CheckpointId& saved, Time now,

@@ -58,8 +58,8 @@ class History {
 
   explicit History(std::span<const checkpoint::Claim> claims) : claims_{claims} {}
 
-  /// Adds the snapshot's current points. A point that is there twice (a save whose reply was lost) is kept once. Of two
-  /// generations' points the later one's is kept.
+  /// Adds the snapshot's current points. A point that is there twice (a save whose reply was lost) is kept once.
+  /// Where two generations have the same point, the later generation's is kept.
   void add(const Snapshot& snapshot);
   /// By step, then name.
   [[nodiscard]] std::vector<RunPoint> points() const;

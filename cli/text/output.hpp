@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-/// What commands print: tables and numbers for people, JSON and YAML for programs.
+/// The output of commands: tables and numbers for people, JSON and YAML for programs.
 namespace trainyard::cli {
 
 /// The output format of a command.

@@ -20,7 +20,7 @@ namespace trainyard {
 class TensorTree {
  public:
   TensorTree() = default;
-  TensorTree(torch::Tensor tensor) : tensor_{std::move(tensor)} {}  // implicit: a tensor stands for a tree of one
+  TensorTree(torch::Tensor tensor) : tensor_{std::move(tensor)} {}  // implicit: a tensor is also a tree of one
   TensorTree(std::initializer_list<std::pair<std::string, TensorTree>> named);
   [[nodiscard]] static TensorTree list(std::vector<TensorTree> trees);
 

@@ -39,7 +39,7 @@ struct OptimizerSpec {
 struct ParameterShard {
   torch::Tensor parameter;
   /// The rank's rows of `parameter`, along its first dimension: a view of its memory, with a gradient of its own. It
-  /// may have no rows. That of a scalar has one dimension, with one row or none.
+  /// may have no rows. For a scalar parameter, `rows` has one dimension and at most one element.
   torch::Tensor rows;
   std::int64_t row_begin = 0;  ///< The place of the first of `rows` in `parameter`.
 };
@@ -81,8 +81,8 @@ class Optimizer {
 /// Parameters with options of their own.
 struct ParameterGroup {
   std::vector<torch::Tensor> parameters;
-  std::optional<double> lr{};  ///< Absent: that of the OptimizerSpec, like the next.
-  std::optional<double> weight_decay{};
+  std::optional<double> lr{};            ///< If absent, the OptimizerSpec's `lr` applies.
+  std::optional<double> weight_decay{};  ///< If absent, the OptimizerSpec's `weight_decay` applies.
 };
 
 /// The optimizer of `spec` over `groups` of `module`'s parameters. Throws InvalidJob for a name that there is not, and
@@ -95,7 +95,7 @@ struct ParameterGroup {
 struct NamedOptimizer {
   std::string name;  ///< 1 to 63 letters, digits, '_' and '-'. It is in the names of metrics and of saved tensors.
   std::unique_ptr<Optimizer> optimizer;
-  std::vector<torch::Tensor> parameters;  ///< Those that `optimizer` changes. No other optimizer may have them.
+  std::vector<torch::Tensor> parameters;  ///< Changed by `optimizer`. No other optimizer may have them.
 };
 
 /// make_optimizer() with a name, and with the parameters of `groups`.

@@ -69,7 +69,7 @@ class Informer {
   ObjectSink& sink_;
   std::function<void()> on_first_list_;
   WatchState state_;
-  std::string newest_version_;                     // of all lists, events and bookmarks
+  std::string newest_version_;                     // Newest version of all lists, events and bookmarks.
   std::atomic<std::int64_t> watch_restarts_ = -1;  // the first watch is no restart
 };
 

@@ -114,7 +114,7 @@ class ObjectCache {
     return objects_.size();
   }
 
-  /// Stores the object in the reply of a write. Of two versions with one UID the newer one stays, so that an older
+  /// Stores the object in the reply of a write. The newer of two versions with one UID stays, so that an older
   /// watch event cannot undo our own write. False, and nothing is stored, if the object's deletion is already known.
   bool put(T object) {
     const std::scoped_lock lock{mutex_};
@@ -123,8 +123,8 @@ class ObjectCache {
     return true;
   }
 
-  /// Stores an object of a list or a watch, even if its deletion was reported before. Of two versions with one UID the
-  /// newer one stays.
+  /// Stores an object of a list or a watch, even if its deletion was reported before. The newer of two versions
+  /// with one UID stays.
   void put_listed(T object) {
     const std::scoped_lock lock{mutex_};
     erased_uids_.erase(object.metadata.uid);

@@ -52,7 +52,7 @@ class ExecPlugin {
   const std::shared_ptr<const Clock> clock_;
   std::mutex mutex_;  // guards all below
   std::condition_variable ended_;
-  std::optional<Result<ExecCredential>> last_;  // of the last run
+  std::optional<Result<ExecCredential>> last_;  // Outcome of the last run.
   Time renewal_time_{};
   bool is_refused_ = false;  // by the server
   bool is_running_ = false;

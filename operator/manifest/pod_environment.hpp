@@ -18,12 +18,16 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 /// The variables by which the pod of `pod_index` joins its group: torch.distributed's, torchrun's and ours
 /// (api/contract.hpp). `replicas` is the number of pods in this attempt. `grace_seconds` is the pod's termination grace
-/// period. To these, build_pod() (objects.hpp) adds the request token, the node's name, the CPU request and the
-/// variables of the credentials' Secret; complete_worker() (worker_pod.hpp) adds the template's own variables, and
-/// defaults for some that the template does not set; complete_pod() (worker_pod.hpp) adds HOME and USER where the
-/// template chooses no user (security.hpp). For each rank, the launcher replaces rank numbers, adds its own variables
-/// and removes the token: complete_rank_environment() (worker/launcher/rank_process.hpp). A template's variable with a
-/// name that this function or build_pod() sets is dropped.
+/// period. Three functions add to these:
+///  - build_pod() (objects.hpp): the request token, the node's name, the CPU request and the variables of the
+///    credentials' Secret;
+///  - complete_worker() (worker_pod.hpp): the template's own variables, and defaults for some that the template does
+///    not set;
+///  - complete_pod() (worker_pod.hpp): HOME and USER where the template chooses no user (security.hpp).
+///
+/// For each rank, the launcher replaces rank numbers, adds its own variables and removes the token:
+/// complete_rank_environment() (worker/launcher/rank_process.hpp). A template's variable with a name that this function
+/// or build_pod() sets is dropped.
 ///
 /// All names are in api/contract.hpp, and the launcher's own in worker/rank/group_environment.hpp (the launcher and its
 /// folder), rank_message.hpp (the link's descriptor) and processors.hpp (the number of threads).

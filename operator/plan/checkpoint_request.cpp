@@ -70,7 +70,8 @@ std::string waiting_words(const api::TrainingJobStatus& status, const std::vecto
   return "the pods of this attempt take no requests: the request is sent in the next attempt";
 }
 
-/// Rank 0's reports of requests. Those of the termination message come last, because they are newer than the poll.
+/// Rank 0's reports of requests. The reports of the termination message come last, because they are newer than the
+/// poll.
 std::vector<CheckpointRequest> reports_of(const api::TrainingJobStatus& status, const Observed& observed,
                                           const std::vector<Member>& members) {
   std::vector<CheckpointRequest> reports;

@@ -34,7 +34,7 @@ struct ProgressReport {
   bool operator==(const ProgressReport&) const = default;
 };
 
-/// Reads the report in `object`, received at `now`. Null stands for a number that is not finite. Ignores fields of
+/// Reads the report in `object`, received at `now`. Null means a number that is not finite. Ignores fields of
 /// another type than the contract's, and times and URIs that the status cannot hold; cuts long texts
 /// (conditions.hpp). So the API server accepts the resulting status, whatever a worker writes.
 [[nodiscard]] ProgressReport read_progress_report(const nlohmann::json& object, std::int64_t attempt, Time now);

@@ -32,7 +32,7 @@ struct Caches {
   control::ObjectCache<resource::Pod> pods;          ///< With the label contract::label_job.
   control::ObjectCache<resource::Service> services;  ///< With the label contract::label_job.
   control::ObjectCache<resource::Node> nodes;
-  control::ObjectCache<resource::MountFailure> mount_failures;  ///< Of any pod, ours or not.
+  control::ObjectCache<resource::MountFailure> mount_failures;  ///< Failures of any pod, ours or not.
 };
 
 /// Source of the jobs' last progress reports. Never blocks, because it returns what was polled last. Any thread may

@@ -13,8 +13,8 @@
 
 namespace trainyard::reconcile {
 
-/// Handles one job at a time: observes it in the caches, makes a plan, carries the plan out. What the reconciler
-/// remembers (refusals of the API server, for backoff) may be lost at any time. Any thread may call reconcile, but
+/// Handles one job at a time: observes it in the caches, makes a plan, carries the plan out. The reconciler's
+/// memory (refusals of the API server, for backoff) may be lost at any time. Any thread may call reconcile, but
 /// never two at once for one key; the queue ensures that.
 class Reconciler {
  public:

@@ -72,7 +72,8 @@ struct PackedPod {
 /// The part of a Service that planning reads.
 struct Service {
   api::Metadata metadata;
-  std::int64_t attempt = 0;  ///< Whose pods it selects, by contract::label_attempt; 0 if those of none.
+  /// The attempt whose pods the Service selects, by contract::label_attempt; 0 if there is none.
+  std::int64_t attempt = 0;
   bool operator==(const Service&) const = default;
 };
 

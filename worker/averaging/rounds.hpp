@@ -14,7 +14,7 @@
 
 namespace trainyard::averaging {
 
-/// What the training thread has to do for the rounds.
+/// The training thread's next task for the rounds.
 enum class Demand {
   none,
   snapshot,  ///< Copy the parameters, then call give_snapshot().
@@ -23,7 +23,7 @@ enum class Demand {
   failure,   ///< Return failure(): the averaging has ended on this rank.
 };
 
-/// What this rank says in the agreement before a round.
+/// This rank's answer in the agreement before a round.
 enum class Wish { average, leave };
 
 /// The reason for which a rank's rounds have ended.

@@ -35,8 +35,9 @@ class DeviceRoom {
   /// `gauge` outlives the room. nullptr: the devices' memory is not known, and nothing is copied there.
   explicit DeviceRoom(dist::DeviceMemoryGauge* gauge) : gauge_{gauge} {}
 
-  /// `needed_bytes`: what the state takes on each device. Of several devices the result is that of the first without
-  /// room, else of the last. Nothing: the state is on no device, or the memory is not known. Throws as torch does.
+  /// `needed_bytes`: what the state takes on each device. With several devices the result is for the first device
+  /// without room, or for the last device if all have room. Nothing: the state is on no device, or the memory is not
+  /// known. Throws as torch does.
   [[nodiscard]] std::optional<DeviceCopy> ask(const std::map<c10::DeviceIndex, std::uint64_t>& needed_bytes,
                                               torch::DeviceType type);
   /// To be called when `copy` found no memory after all. A copy of as many bytes is then not made again, as each try
@@ -48,7 +49,7 @@ class DeviceRoom {
 
  private:
   dist::DeviceMemoryGauge* gauge_;
-  torch::DeviceType type_ = torch::kCPU;                                    // Of the devices below.
+  torch::DeviceType type_ = torch::kCPU;                                    // Type of the devices below.
   std::map<c10::DeviceIndex, std::uint64_t> training_bytes_max_;            // By device.
   std::uint64_t failed_bytes_ = std::numeric_limits<std::uint64_t>::max();  // The smallest copy that failed.
 };

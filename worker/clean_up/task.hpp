@@ -14,7 +14,7 @@
 
 namespace trainyard::clean_up {
 
-/// Whose checkpoints are to be removed, and where they are.
+/// The job whose checkpoints are to be removed, and where they are.
 struct Task {
   api::CheckpointSpec checkpoint;
   checkpoint::Identity identity;

@@ -14,7 +14,7 @@ namespace trainyard::data {
 /// One batch that is to be gathered.
 struct BatchRequest {
   torch::Tensor ids;       ///< int64 [B], on the CPU.
-  std::int64_t epoch = 0;  ///< Of training, from 0.
+  std::int64_t epoch = 0;  ///< Epoch of the training, from 0.
 };
 
 struct BatchLoaderOptions {
@@ -22,7 +22,7 @@ struct BatchLoaderOptions {
   /// and at most one batch more than there are threads is gathered and not used.
   std::int64_t threads = 0;
   torch::Device device = torch::kCPU;  ///< To which the batches are moved.
-  std::int64_t classes = 0;            ///< Of the data set (Dataset::classes).
+  std::int64_t classes = 0;            ///< Number of the data set's classes (Dataset::classes).
 };
 
 /// Loads batches in order, ahead of their use where it has threads. One thread calls. The destructor waits for the

@@ -14,7 +14,7 @@ namespace trainyard::data {
 struct ImageChanges {
   Augmentation augmentation{};  ///< In gather_in_epoch() alone.
   Normalization normalization{};
-  std::int64_t seed = 0;  ///< Of the augmentation.
+  std::int64_t seed = 0;  ///< Seed of the augmentation.
 };
 
 /// Images and their classes, kept in memory as bytes. A batch takes one index_select and one conversion, and no loader

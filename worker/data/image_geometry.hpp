@@ -24,7 +24,7 @@ struct Box {
 
 /// The bounds of a random part of an image.
 struct RandomPart {
-  std::array<double, 2> scale{0.08, 1.0};             ///< Of the image's area.
+  std::array<double, 2> scale{0.08, 1.0};             ///< Smallest and largest share of the image's area.
   std::array<double, 2> ratio{3.0 / 4.0, 4.0 / 3.0};  ///< Width by height.
 };
 

@@ -16,7 +16,7 @@ namespace trainyard::data {
 
 struct SafetensorsOptions {
   std::string inputs = "inputs";    ///< The name of the tensor that is Batch::inputs.
-  std::string targets = "targets";  ///< Of Batch::targets. Empty: there are none.
+  std::string targets = "targets";  ///< The name of the tensor that is Batch::targets. Empty: there are none.
 };
 
 /// The options inputs and targets. Throws InvalidJob.

@@ -42,7 +42,7 @@ struct Sampling {
   std::int64_t dataset_samples = 1;  ///< The size of the training set.
   const Sampler* sampler = nullptr;  ///< nullptr: random orders of all samples. Outlives the object.
   bool is_shared = true;             ///< All ranks share one order. False: each rank takes a whole order of its own.
-  std::int64_t seed = 0;             ///< Of the random orders.
+  std::int64_t seed = 0;             ///< Seed of the random orders.
 };
 
 /// How many samples an epoch of the whole job has.

@@ -14,7 +14,7 @@ struct DriverAnswer {
   bool is_present = false;   ///< True when there is a driver.
   std::int64_t devices = 0;  ///< How many GPUs the driver shows, within CUDA_VISIBLE_DEVICES.
   std::string trouble;       ///< Why the driver is missing or failed; empty when it answered.
-  /// CUDA_VISIBLE_DEVICES, which the driver reads itself: with an empty value, too, which hides all GPUs.
+  /// Value of CUDA_VISIBLE_DEVICES, which the driver reads too. An empty value hides all GPUs.
   std::optional<std::string> visible_devices;
   bool operator==(const DriverAnswer&) const = default;
 };

@@ -30,7 +30,7 @@ struct Deadlines {
 [[nodiscard]] std::optional<std::chrono::milliseconds> collective_deadline(const Deadlines& deadlines,
                                                                            std::int64_t world_size);
 
-/// Who chose the number of threads: this program (`ours`) or the user, whose choice is kept.
+/// The party that chose the number of threads: this program (`ours`) or the user (`users`), whose choice is kept.
 enum class Threads { ours, users };
 
 /// Sets NCCL's watchdog, the memory allocator and the number of threads, but keeps what the user has set. A rank's

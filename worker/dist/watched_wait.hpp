@@ -22,7 +22,7 @@ struct Watched {
 
 /// Waits until `watched.is_done()` or the group is broken, and sends beats while this rank waits for others: so the
 /// rank that hangs is the one that is silent (worker/launcher/culprit.hpp names it). `what` names the thing that is
-/// waited for in messages. Of a training thread's wait for others the launcher is told after two minutes (at most a
+/// waited for in messages. A training thread's wait for others is reported to the launcher after two minutes (at most a
 /// quarter of the deadline), and it is logged after a minute (at most half the deadline). Throws what the two functions
 /// throw.
 ///

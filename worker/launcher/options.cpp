@@ -65,7 +65,7 @@ Result<void> read_deadlines(const rank::Environment& environment, Options& optio
   options.peers.silence_deadline = heartbeat;
   options.peers.farewell_to_late_peers = farewell;
   options.peers.beat_interval = std::min<milliseconds>(options.peers.beat_interval, heartbeat / 4);
-  // The ranks give a collective up after that time; of a wait they tell after a quarter of it (watched_wait.hpp).
+  // The ranks give a collective up after that time, and report a wait after a quarter of it (watched_wait.hpp).
   const auto collective =
       TRY(read_seconds(environment, rank::env_collective_seconds, 4 * options.peers.mismatch_deadline));
   options.peers.mismatch_deadline =

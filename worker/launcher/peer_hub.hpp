@@ -48,7 +48,7 @@ class PeerHub final : public PeerGroup {
     Instant heard;
     std::optional<Hello> hello;  ///< Empty until the launcher has said hello and was accepted.
     bool is_done = false;
-    std::vector<LongWait> long_waits;  ///< Of its last beat.
+    std::vector<LongWait> long_waits;  ///< The long waits of the launcher's last beat.
   };
 
   void greet(ConnectionId id, Connection& connection, const Hello& hello);

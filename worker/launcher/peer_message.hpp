@@ -38,11 +38,12 @@ struct Refusal {
 };
 /// Sent once a second in both directions.
 struct PeerBeat {
-  std::vector<std::int64_t> missing;  ///< From the hub: the ranks that have not connected.
-  std::vector<LongWait> long_waits;   ///< To the hub: of the sender's ranks; at most long_waits_max.
+  std::vector<std::int64_t> missing;  ///< The ranks that have not connected. Only the hub sends them.
+  /// The long waits of the sender's ranks, at most long_waits_max. Only spokes send them, to the hub.
+  std::vector<LongWait> long_waits;
   bool operator==(const PeerBeat&) const = default;
 };
-/// To the hub: a failure of the sender's ranks. From the hub: the verdict.
+/// A spoke sends a failure of its own ranks to the hub. The hub sends its verdict to the spokes.
 struct FailureReport {
   GroupFailure failure;
   bool operator==(const FailureReport&) const = default;

@@ -79,8 +79,8 @@ class Supervisor {
   struct Rank {
     std::optional<Instant> alive;  ///< Time of the last message of any kind.
     std::optional<Instant> beat;   ///< Time of the last sign of progress.
-    std::string long_wait;         ///< Of the last beat message.
-    Instant long_wait_at;          ///< When that came.
+    std::string long_wait;         ///< The long wait of the last beat message.
+    Instant long_wait_at;          ///< Time of that message.
     std::optional<rank::RankProgress> progress;
     std::optional<rank::RankEnd> said;
     std::optional<Death> death;

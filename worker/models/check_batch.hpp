@@ -17,7 +17,7 @@ struct ImagesWanted {
   std::string model;
   std::int64_t channels = 3;
   std::int64_t side = 0;
-  std::string advice;  ///< What to do where the number of channels is another.
+  std::string advice;  ///< Says what to do where the number of channels is another.
 };
 
 /// Throws unless the inputs are floats [B, channels, H, W] and the targets classes, int64 [B].

@@ -27,12 +27,13 @@ struct DeepLiifSettings {
   std::int64_t discriminator_layers = 4;
   Norm norm = Norm::batch;
   bool has_dropout = true;
-  bool is_reflected = false;  ///< Of the modalities' generators. Those of segmentations always are.
+  /// True when the modalities' generators pad by reflection. The generators of segmentations always do.
+  bool is_reflected = false;
   double l1_factor = 100.0;
   GanMode mode = GanMode::vanilla;
   GanMode segmentation_mode = GanMode::lsgan;
-  std::vector<double> segmentation_weights;  ///< Of the input's segmentation, then of each modality's.
-  std::vector<double> generator_weights;     ///< Of each modality's losses, then of the segmentation's.
+  std::vector<double> segmentation_weights;  ///< Weights of the input's segmentation, then of each modality's.
+  std::vector<double> generator_weights;     ///< Weights of each modality's losses, then of the segmentation's.
   std::vector<double> discriminator_weights;
 };
 

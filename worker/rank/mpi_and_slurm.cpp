@@ -158,7 +158,7 @@ struct LauncherWords {
   std::string_view local_rank;
   std::string_view local_size;
   std::string_view node;
-  std::string_view advice;  ///< What to do where only one of rank and size is set.
+  std::string_view advice;  ///< Says what to do where only one of rank and size is set.
 };
 
 constexpr LauncherWords open_mpi{.rank = "OMPI_COMM_WORLD_RANK",

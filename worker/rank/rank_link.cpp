@@ -41,7 +41,7 @@ void catch_sigterm() {
 }
 
 [[noreturn]] void exit_at_once(int exit_code) {
-  // A hung thread may hold the lock of stdout for ever. What is buffered there is lost then.
+  // A hung thread may hold the lock of stdout for ever. The text in its buffer is lost then.
   if (ftrylockfile(stdout) == 0) fflush_unlocked(stdout);
   _exit(exit_code);
 }

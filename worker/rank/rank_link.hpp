@@ -32,10 +32,10 @@ struct RankProgress {
   std::optional<std::int64_t> step;  ///< Optimizer steps finished.
   std::optional<std::int64_t> total_steps;
   std::optional<double> loss;                ///< Mean over all ranks since the last report. May be NaN or infinite.
-  std::optional<double> samples_per_second;  ///< Of the whole job.
+  std::optional<double> samples_per_second;  ///< Speed of the whole job.
   std::optional<double> eta_seconds;
   std::map<std::string, double> step_milliseconds;  ///< This rank's time per step, by the part of the step.
-  std::optional<double> accuracy;                   ///< Of the last validation, in [0, 1].
+  std::optional<double> accuracy;                   ///< Accuracy of the last validation, in [0, 1].
   std::optional<SavedCheckpoint> checkpoint;
   std::string checkpoint_error;  ///< Why the last save failed while training goes on. Empty when it succeeded.
   std::optional<CheckpointRecord> checkpoint_request;  ///< The last request that was answered.
@@ -47,7 +47,7 @@ struct RankProgress {
 struct RankEnd {
   int exit_code = 0;                     ///< contract::exit_*
   std::string reason;                    ///< One CamelCase word: "PeerLost", "Preempted", "InvalidData", ...
-  std::string message;                   ///< What was tried, what came back, what to do.
+  std::string message;                   ///< Says what was tried, what came back and what to do.
   std::optional<std::int64_t> culprit;   ///< Global rank whose failure caused this end, where it is another rank.
   std::optional<int> culprit_exit_code;  ///< Exit code of the culprit, where its launcher has reported one.
   bool operator==(const RankEnd&) const = default;

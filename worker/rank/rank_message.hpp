@@ -20,7 +20,7 @@ namespace trainyard::rank {
 /// File descriptor of the socket that the launcher passes to a rank.
 inline constexpr std::string_view env_rank_link = "TRAINYARD_RANK_LINK_FD";
 inline constexpr std::size_t rank_message_bytes_max = 32'768;
-inline constexpr std::size_t collective_bytes_max = 128;  ///< Of a collective's name in a message.
+inline constexpr std::size_t collective_bytes_max = 128;  ///< Limit of a collective's name in a message.
 
 struct Alive {  ///< The process runs. A thread of its own sends it once a second.
   bool operator==(const Alive&) const = default;

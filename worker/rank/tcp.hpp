@@ -39,7 +39,7 @@ enum class Reach { loopback, everywhere };
 [[nodiscard]] Result<FileDescriptor> listen_on(Reach reach, std::uint16_t port, std::string_view what);
 
 /// Where the group's servers listen: on 127.0.0.1 where `master_address` is it, since all ranks are on this machine
-/// then. Other addresses of the loopback network may stand for several machines: those servers listen everywhere.
+/// then. Other addresses of the loopback network may represent several machines: those servers listen everywhere.
 [[nodiscard]] Reach reach_of(std::string_view master_address);
 
 /// A socket that is being connected. Once the socket is writable, take_connect_error() returns the outcome.

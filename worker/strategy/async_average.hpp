@@ -14,7 +14,7 @@ struct AsyncOptions {
   std::unique_ptr<dist::HostReducer> reducer;  ///< For the rounds alone.
   std::chrono::milliseconds sync_interval{500};
   std::int64_t warmup_steps = 0;
-  BucketLimits limits;  ///< Of the warm-up's gradients.
+  BucketLimits limits;  ///< Limits of the buckets of the warm-up's gradients.
 };
 
 /// Bagua's asynchronous model average. In the first `warmup_steps` steps of the training the ranks take the mean of

@@ -16,7 +16,7 @@ constexpr std::int64_t number_bytes = 4;
 constexpr double byte_max = 255.0;
 constexpr double range_min = 1e-7;  // Added to each range, so that none is zero.
 
-/// How the bytes of a row stand for numbers: level = byte + level_min, number = level / scale.
+/// The way in which the bytes of a row encode numbers: level = byte + level_min, number = level / scale.
 struct Levels {
   torch::Tensor scale;      // [R, 1], like the others
   torch::Tensor level_max;  // the greatest number's level

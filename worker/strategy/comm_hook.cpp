@@ -44,14 +44,14 @@ bool tells_of_connection(const std::exception& error) {
                              [&](std::string_view words) { return text.find(words) != std::string_view::npos; });
 }
 
-/// Throws what a hook has thrown: as ExchangeFailed if it tells of a lost connection, as it is if it tells of the
-/// device or of the job, and otherwise as ProgramFailed.
+/// Throws what a hook has thrown: as ExchangeFailed if it reports a lost connection, as it is if it reports a failure
+/// of the device or of the job, and otherwise as ProgramFailed.
 [[noreturn]] void rethrow_of_hook(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
   } catch (const InvalidJob&) {
     throw;
-  } catch (const ExchangeFailed&) {  // Of the module's own all_gather().
+  } catch (const ExchangeFailed&) {  // The module's own all_gather() throws it.
     throw;
   } catch (const c10::AcceleratorError&) {  // A kernel's mistake shows at whichever call waits for the device next.
     throw;

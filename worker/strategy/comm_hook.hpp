@@ -13,10 +13,10 @@ namespace trainyard::strategy {
 /// on the same device and of the same dtype and number of elements. begin() throws InvalidJob for a null future, and
 /// proceed() for a result of another device, dtype or size.
 ///
-/// An exception of the hook, or in its future, becomes ExchangeFailed if it tells of a lost connection, by its class or
+/// An exception of the hook, or in its future, becomes ExchangeFailed if it reports a lost connection, by its class or
 /// by Gloo's words. A failed device and InvalidJob stay as they are; whatever else becomes ProgramFailed. begin() and
 /// proceed() throw it, and the wait for a future on a device. The wait for one on the host fails by a lost connection
-/// alone. What the hook sends is not in exchanged_bytes().
+/// alone. The bytes that the hook sends are not in exchanged_bytes().
 [[nodiscard]] MakeExchange by_comm_hook(std::shared_ptr<c10d::CommHookInterface> hook);
 
 }  // namespace trainyard::strategy

@@ -14,7 +14,7 @@ class MemoryProvider {
  public:
   virtual ~MemoryProvider() = default;
   /// Gives memory to the tensors of `places`, all that an operator is about to use, of which some have none. They must
-  /// have it until the next call. What it throws leaves the operator.
+  /// have it until the next call. An exception of provide() leaves the operator.
   virtual void provide(const std::vector<std::size_t>& places) = 0;
 };
 

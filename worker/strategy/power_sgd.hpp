@@ -11,9 +11,9 @@ namespace trainyard::strategy {
 struct PowerSgdOptions {
   std::int64_t rank = 1;           ///< Columns of the two factors that are sent in place of a matrix.
   std::int64_t start_step = 1000;  ///< The steps before it exchange gradients as they are.
-  bool has_error_feedback = true;  ///< What the factors leave out is added to the next step's gradient.
+  bool has_error_feedback = true;  ///< The part that the factors leave out is added to the next step's gradient.
   bool has_warm_start = true;      ///< A step begins with the second factor of the step before.
-  std::uint64_t seed = 0;          ///< Of the second factors that a training begins with.
+  std::uint64_t seed = 0;          ///< Seed of the second factors that a training begins with.
 };
 
 /// PowerSGD (Vogels et al. 2019), as powerSGD_hook of PyTorch's DDP: the gradient M of a parameter of two or more

@@ -18,7 +18,7 @@ class AdamWithExchangedMoments {
     double weight_decay = 0.0;   ///< Added to the gradient (L2).
   };
 
-  /// What a step finds in grad() of a parameter.
+  /// The tensor that a step finds in grad() of a parameter.
   enum class Grad {
     gradient,      ///< At the beginning.
     first_moment,  ///< The new first moment. The second moment then stays as it is.

@@ -30,7 +30,7 @@ class RowExchange {
   /// and what this rank's own device or program throws.
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> begin_reduce(double scale);
   struct Reduced {
-    std::vector<torch::Tensor> gradients;  ///< Of this rank's rows, by parameter: the sum over the ranks.
+    std::vector<torch::Tensor> gradients;  ///< Gradients of this rank's rows, by parameter: the sum over the ranks.
     torch::Tensor used;                    ///< By parameter: the number of ranks that had a gradient.
   };
   /// To be called once the current stream is ordered after the work of begin_reduce(), or that work is done.

@@ -42,9 +42,9 @@ struct ShardedMemory {
 
 struct ShardedSizes {
   std::int64_t parameter_bytes = 0;
-  std::int64_t untrained_bytes = 0;  ///< Of the parameters that no rank updates.
-  std::int64_t own_bytes = 0;        ///< Of the parameters' rows that the rank updates.
-  std::int64_t state_bytes = 0;      ///< Of the optimizer, on this rank.
+  std::int64_t untrained_bytes = 0;  ///< Size of the parameters that no rank updates.
+  std::int64_t own_bytes = 0;        ///< Size of the parameters' rows that the rank updates.
+  std::int64_t state_bytes = 0;      ///< Size of the optimizer's state on this rank.
   std::int64_t largest_bucket_bytes = 0;
   /// All gradients of a step are there before the first is sent.
   bool keeps_gradients = false;

@@ -30,7 +30,7 @@ namespace {
 /// The strategy of one rank: its gradients stay as the backward pass leaves them.
 class SingleRank final : public GradientSync {
  public:
-  /// The equalities are those of the strategy with several ranks, so that a checkpoint fits any number of them.
+  /// Both flags equal those of the strategy with several ranks, so that a checkpoint fits any number of ranks.
   SingleRank(NamedTensors parameters, bool keeps_parameters_equal, bool keeps_optimizer_equal)
       : parameters_{std::move(parameters)},
         keeps_parameters_equal_{keeps_parameters_equal},
@@ -148,10 +148,10 @@ DdpOptions ddp_options(const api::StrategySpec& spec, WaitForWork follow, Exchan
           .follow = std::move(follow)};
 }
 
-/// `reducer`: that of the group, which the first strategy takes.
+/// `reducer`: the group's; nullptr where an earlier optimizer's strategy has taken it.
 std::unique_ptr<GradientSync> make_async(PerRankModelParts parts, std::unique_ptr<dist::HostReducer> reducer,
                                          const api::StrategySpec& spec) {
-  // The rounds of several optimizers would need as many agreements, and their collectives an order.
+  // With several optimizers each would need an agreement of its own, and all ranks one order of the collectives.
   if (!reducer) {
     throw InvalidJob{
         "training.strategy.algorithm: is async, which trains with one optimizer, and the model configures several: "

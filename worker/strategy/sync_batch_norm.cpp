@@ -118,7 +118,7 @@ struct NormOverRanks final : torch::autograd::Function<NormOverRanks> {
     const torch::Tensor factor = weight.defined() ? scale * weight.to(torch::kDouble) : scale;
     torch::Tensor of_input = (gradient - beside(mean_gradient, wide) - normal * beside(mean_product, wide));
     of_input = (of_input * beside(factor, wide)).to(input.scalar_type());
-    // Those of weight and bias are this rank's, and are exchanged with the other parameters'.
+    // The gradients of weight and bias are this rank's, and are exchanged with those of the other parameters.
     const torch::Tensor of_weight =
         weight.defined() ? own.slice(0, channels).to(weight.scalar_type()) : torch::Tensor{};
     const torch::Tensor of_bias =

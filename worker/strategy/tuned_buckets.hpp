@@ -49,9 +49,9 @@ class TunedBuckets {
   /// As GradientBuckets::finish(). The step that ends the tuning also sends rank 0's measurements to the other ranks.
   [[nodiscard]] Result<void> finish(const WaitForWork& wait, const WaitForWork& follow);
 
-  /// That of the exchange and of the tuning.
+  /// The state of the exchange and of the tuning.
   [[nodiscard]] NamedTensors state() const;
-  /// BucketExchange::common_state(), and that of the tuning.
+  /// BucketExchange::common_state(), and the state of the tuning.
   [[nodiscard]] std::vector<torch::Tensor> common_state() const;
   [[nodiscard]] std::uint64_t exchanged_bytes() const { return past_bytes_ + buckets_->exchange().exchanged_bytes(); }
 

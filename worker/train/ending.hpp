@@ -48,7 +48,7 @@ struct Stop {
 /// A training that has come to its end.
 struct Completion {
   std::int64_t step = 0;
-  std::optional<double> loss{};                ///< Of the last log line; nothing when this attempt made no step.
+  std::optional<double> loss{};                ///< Loss of the last log line; nothing when this attempt made no step.
   std::map<std::string, double> validation{};  ///< The metrics of the last validation.
   std::string reason_to_stop{};                ///< Why it ended before its last step; empty: it did not.
   /// The steps of this attempt that changed nothing, because a loss was not finite; nothing where such steps train on.

@@ -36,10 +36,10 @@ struct EvaluationOptions {
   std::int64_t batch_size = 1;
   torch::Device device = torch::kCPU;  ///< The module's device, to which batches are moved.
   std::int64_t loader_threads = 0;     ///< Threads that gather batches ahead.
-  NumberFormat format{};               ///< Of batches, and of the module's arithmetic.
+  NumberFormat format{};               ///< Format of batches, and of the module's arithmetic.
   /// Called for each batch. Not set: the module's validation_step.
   std::function<void(const Batch& batch, std::int64_t batch_index)> step{};
-  std::string_view function = "validation_step()";  ///< What `step` calls, for messages.
+  std::string_view function = "validation_step()";  ///< Name of the function that `step` calls, for messages.
 };
 
 /// The metrics that the module logs in `options.step` over all of `dataset`: each sample exactly once, divided among

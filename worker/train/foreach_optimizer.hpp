@@ -37,7 +37,7 @@ class ForeachOptimizer : public Optimizer {
  protected:
   /// Parameters with gradients, of one dtype, one device and equal options: a kernel takes no others together.
   struct Group {
-    std::vector<std::size_t> indices;  ///< Of parameters().
+    std::vector<std::size_t> indices;  ///< Indices in parameters().
     std::vector<torch::Tensor> parameters, gradients;
     double lr = 0.0;
     double weight_decay = 0.0;
@@ -50,7 +50,7 @@ class ForeachOptimizer : public Optimizer {
 
   /// The state of one kind.
   struct State {
-    std::string prefix;                             ///< Of the names, before the parameter's: "exp_avg."
+    std::string prefix;                             ///< Beginning of the names, before the parameter's: "exp_avg."
     std::vector<torch::Tensor>* tensors = nullptr;  ///< By parameter.
     bool has_rows = true;  ///< A tensor has the parameter's shape. False: it is equal on all ranks.
   };

@@ -19,7 +19,7 @@ namespace trainyard::train {
 struct StepLine {
   bool is_first_step = false;                 ///< The first step of this attempt.
   bool was_loss_finite = true;                ///< The loss of the previous line was finite.
-  std::span<const observe::RankTimes> ranks;  ///< Of the steps since the previous line, in rank order.
+  std::span<const observe::RankTimes> ranks;  ///< Times of the steps since the previous line, in rank order.
 };
 
 /// Milliseconds per step over all ranks as values of log files, such as "stepTimes/data".

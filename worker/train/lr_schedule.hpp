@@ -11,8 +11,8 @@ namespace trainyard::train {
 
 /// The state of a plateau schedule after the validations so far. A checkpoint holds it.
 struct PlateauState {
-  double factor = 1.0;              ///< Of the scaled rate.
-  std::optional<BestValue> best{};  ///< Of the validations so far.
+  double factor = 1.0;              ///< Factor of the scaled rate.
+  std::optional<BestValue> best{};  ///< The best of the validations so far.
   std::int64_t bad_count = 0;       ///< Validations since the best one, or since the last reduction.
   bool operator==(const PlateauState&) const = default;
 };

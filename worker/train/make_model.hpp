@@ -23,7 +23,7 @@ namespace trainyard::train {
 /// A model in the job's number format, on a device.
 struct MadeModel {
   std::shared_ptr<Module> module;
-  std::string script_digest;  ///< Of its file, if it is a script; else empty.
+  std::string script_digest;  ///< Digest of the model's file, if the model is a script; else empty.
 };
 
 /// Makes the job's model on `device`: that of the program, or of a TorchScript file, whose storage is retried within

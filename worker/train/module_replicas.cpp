@@ -342,8 +342,8 @@ void ModuleReplicas::check_links() const {
   }
 }
 
-/// Sets the random generators of the further GPUs, so that a run that resumes draws the same numbers. That of the first
-/// device is part of each checkpoint.
+/// Sets the random generators of the further GPUs, so that a run that resumes draws the same numbers. The generator of
+/// the first device is part of each checkpoint.
 void ModuleReplicas::seed_generators() {
   const std::int64_t step = context_ == nullptr ? 0 : context_->global_step();
   const std::int64_t rank = context_ == nullptr ? 0 : context_->rank();

@@ -21,7 +21,7 @@ namespace trainyard::train {
 struct OptimizerTurn {
   std::string name;  ///< Empty for the only optimizer, which configure_optimizers() has made.
   std::unique_ptr<Optimizer> optimizer;
-  NamedTensors parameters;  ///< Those of the optimizer; in the last turn also those of no optimizer.
+  NamedTensors parameters;  ///< Parameters of the optimizer; in the last turn also the parameters of no optimizer.
   std::unique_ptr<strategy::GradientSync> gradients;
 };
 

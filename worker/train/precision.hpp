@@ -12,13 +12,15 @@ namespace trainyard::train {
 
 /// How a training's numbers are kept and computed.
 struct NumberFormat {
-  std::optional<torch::ScalarType> type{};      ///< Of parameters, buffers and batches. Nothing: float32, as they are.
-  std::optional<torch::ScalarType> autocast{};  ///< Of the forward pass, where that is safe (torch.autocast).
-  bool scales_loss = false;                     ///< The loss is scaled for the backward pass.
+  /// Type of parameters, buffers and batches; if it is empty, they keep the type that they have.
+  std::optional<torch::ScalarType> type{};
+  /// Type of the forward pass, in the operations that torch.autocast takes for safe.
+  std::optional<torch::ScalarType> autocast{};
+  bool scales_loss = false;  ///< The loss is scaled for the backward pass.
   bool channels_last = false;
 };
 
-/// That of the job's `precision` and `channelsLast`.
+/// The number format that the job's `precision` and `channelsLast` ask for.
 [[nodiscard]] NumberFormat number_format(const api::TrainingSpec& training);
 
 /// Converts the floating-point parameters and buffers of `module`, and lays out four-dimensional parameters with their

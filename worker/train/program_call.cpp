@@ -25,7 +25,7 @@ ProgramCall::ProgramCall(std::string_view words, std::int64_t number) : ProgramC
 ProgramCall::~ProgramCall() {
   --depth;
   if (std::uncaught_exceptions() == exceptions_before_) {
-    failed.resize(words_before_);  // What an inner call has thrown was handled.
+    failed.resize(words_before_);  // The exception of an inner call was handled.
     return;
   }
   failed += words_;

@@ -18,8 +18,8 @@ struct Resumed {
 };
 
 struct ResumeOptions {
-  data::Sampling sampling;      ///< This run's.
-  std::int64_t world_size = 1;  ///< This run's.
+  data::Sampling sampling;      ///< Sampling of this run.
+  std::int64_t world_size = 1;  ///< Number of ranks of this run.
   bool is_rank0 = false;        ///< Rank 0 writes the log lines.
 };
 

@@ -31,7 +31,7 @@ namespace trainyard::train {
 /// A model of a TorchScript file.
 struct ScriptFile {
   std::shared_ptr<Module> model;
-  std::string sha256;  ///< Of the file.
+  std::string sha256;  ///< Digest of the file.
 };
 
 /// Makes the model of `spec`, of kind torchscript, whose file is first read into memory. The file is code that this

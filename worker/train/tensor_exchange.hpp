@@ -35,7 +35,7 @@ class TensorExchange {
   TensorExchange(c10::intrusive_ptr<c10d::ProcessGroup> process_group, strategy::WaitForWork wait)
       : process_group_{std::move(process_group)}, wait_{std::move(wait)} {}
 
-  /// The `text` of each rank. Of a text of more than 255 bytes only the beginning comes, with a hash of the whole.
+  /// The `text` of each rank. A text of more than 255 bytes comes as its beginning and a hash of the whole.
   [[nodiscard]] std::vector<std::string> gather_texts(std::string_view text, std::string_view what) const;
   /// For each of `tensors` those of all ranks: [ranks, ...].
   [[nodiscard]] std::vector<torch::Tensor> all_gather(const std::vector<torch::Tensor>& tensors,

@@ -48,7 +48,7 @@ class Tracer {
   const api::ProfileSpec profile_;
   const torch::Device device_;
   LogPlace place_;          // From stop() on only the thread uses it.
-  std::int64_t steps_ = 0;  // Of this attempt.
+  std::int64_t steps_ = 0;  // Steps of this attempt.
   bool is_recording_ = false;
   std::future<void> stored_;  // Valid from stop() on.
   std::jthread thread_;

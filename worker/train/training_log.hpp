@@ -51,7 +51,7 @@ class TrainingLog {
   void pause() { speed_.pause(parts_.clock.instant()); }
   void resume() { speed_.resume(parts_.clock.instant()); }
 
-  /// Reduces and shows what the steps since the last line have logged. `progress` tells of `position` already; its loss
+  /// Reduces and shows what the steps since the last line have logged. `progress` has `position` already; its loss
   /// and speed are set here. `samples_left`: of the whole training. Collective; waits for the device. Errors: the
   /// group's.
   [[nodiscard]] Result<void> show_steps(rank::RankProgress& progress, const Position& position,
@@ -83,8 +83,8 @@ class TrainingLog {
 /// The ranks, devices and replicas that compute a job's batches.
 struct Computers {
   std::int64_t world_size = 1;
-  torch::Device device = torch::kCPU;  ///< This rank's.
-  std::int64_t replicas = 1;           ///< Of the model in this rank.
+  torch::Device device = torch::kCPU;  ///< This rank's device.
+  std::int64_t replicas = 1;           ///< Replicas of the model in this rank.
 };
 
 /// Logs what is trained, on how many ranks, and what the number of ranks means for batch and learning rate.

@@ -58,8 +58,8 @@ struct TrainingValues {
   Position position;
   observe::MetricValues metrics;    ///< Metrics of the last validation.
   std::optional<BestValue> best{};  ///< The best of all validations, when checkpoint.every.best is set.
-  PlateauState plateau{};           ///< Of lrSchedule plateau.
-  StoppingState stopping{};         ///< Of earlyStopping.
+  PlateauState plateau{};           ///< State of lrSchedule plateau.
+  StoppingState stopping{};         ///< State of earlyStopping.
   /// A stop interrupted the validation that was due here, and the next steps depend on its metrics.
   bool owes_validation = false;
   bool is_ended_by_callback = false;  ///< A callback asked to end the training, and all ranks have agreed.
