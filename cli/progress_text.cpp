@@ -189,15 +189,15 @@ std::vector<std::string> summary_of(const api::TrainingJob& job, const Outcome& 
 std::string next_run_line(const api::TrainingJob& job) {
   if (!job.spec.checkpoint) return "";
   const bool begins_afresh = job.spec.checkpoint->resume == api::ResumeMode::none;
-  if (job.status.checkpoint) {
-    return begins_afresh ? "The same command begins afresh, since checkpoint.resume is none: without that line it "
-                           "resumes from the last checkpoint."
-                         : "The same command resumes from the last checkpoint.";
+  if (begins_afresh) {
+    return job.status.checkpoint ? "The same command begins afresh, since checkpoint.resume is none: without that line "
+                                   "it resumes from the last checkpoint."
+                                 : "The same command begins afresh, since checkpoint.resume is none.";
   }
-  // The ranks may have saved to other storage while they stopped.
-  const bool may_have_one = !job.spec.checkpoint->uri.starts_with("file://");
-  return may_have_one && !begins_afresh ? "The same command resumes from the last checkpoint, if one was saved."
-                                        : "No checkpoint was saved: the same command begins afresh.";
+  // The status may lack a checkpoint that other storage has, that another machine has, or that a program of its own
+  // kind has saved.
+  return job.status.checkpoint ? "The same command resumes from the last checkpoint."
+                               : "The same command resumes from the last checkpoint, if one was saved.";
 }
 
 std::string one_line(const std::string& text) {

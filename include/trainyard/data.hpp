@@ -86,8 +86,8 @@ class Dataset {
   /// instead, and not its options: a run then resumes although these have changed.
   [[nodiscard]] virtual std::string id() const { return {}; }
   /// The number of classes: every target is a class from 0 on, below this, or negative where the loss leaves it out, as
-  /// cross_entropy does with its ignore_index. A batch whose integer targets on the CPU are beyond it ends the job, and
-  /// the message names the sample. 0: it does not say, or has no classes.
+  /// cross_entropy does with its ignore_index. Where a sample has one integer target, on the CPU, one that is beyond it
+  /// ends the job, and the message names the sample. 0: it does not say, or has no classes.
   [[nodiscard]] virtual std::int64_t classes() const { return 0; }
   /// The number of threads that read batches ahead when the job leaves training.data.loaderThreads out.
   ///

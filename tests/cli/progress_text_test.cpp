@@ -153,11 +153,11 @@ TEST(NextRunLine, SaysWithWhatTheSameCommandBegins) {
   EXPECT_EQ(line(true, ResumeMode::none, "file:///c"),
             "The same command begins afresh, since checkpoint.resume is none: without that line it resumes from the "
             "last checkpoint.");
-  for (const auto resume : {ResumeMode::automatic, ResumeMode::none}) {
-    EXPECT_EQ(line(false, resume, "file:///c"), "No checkpoint was saved: the same command begins afresh.");
+  for (const char* const uri : {"file:///c", "s3://c/run"}) {
+    EXPECT_EQ(line(false, ResumeMode::automatic, uri),
+              "The same command resumes from the last checkpoint, if one was saved.");
+    EXPECT_EQ(line(false, ResumeMode::none, uri), "The same command begins afresh, since checkpoint.resume is none.");
   }
-  EXPECT_EQ(line(false, ResumeMode::automatic, "s3://c/run"),
-            "The same command resumes from the last checkpoint, if one was saved.");
 }
 
 TEST(SummaryOf, SaysThatNothingWasLeftToTrain) {

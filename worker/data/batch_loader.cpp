@@ -3,9 +3,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstddef>
-#include <string>
 #include <utility>
 
 #include "common/check.hpp"
@@ -14,13 +12,9 @@
 namespace trainyard::data {
 namespace {
 
-std::int64_t rows_of(const torch::Tensor& tensor) {
-  return tensor.dim() == 0 ? 0 : tensor.size(0);
-}
-
 void check_rows(const Batch& batch) {
   if (!batch.inputs.defined()) return;
-  const std::int64_t rows = rows_of(batch.inputs);
+  const std::int64_t rows = batch.inputs.dim() == 0 ? 0 : batch.inputs.size(0);
   if (rows == batch.size()) return;
   throw InvalidJob{fmt::format(
       "the data set's gather() gave inputs of {} rows for {} samples: the first dimension of inputs is the batch", rows,
@@ -28,24 +22,22 @@ void check_rows(const Batch& batch) {
 }
 
 /// A loss says of such a target neither the sample nor the classes, and on a GPU it leaves the device unusable. Targets
-/// below 0 are those that losses leave out, such as cross_entropy's ignore_index.
+/// below 0 are those that losses leave out, such as cross_entropy's ignore_index. Targets of more than one number a
+/// sample are not looked at: a mask may mark void pixels by 255, and a row may hold more than a class.
 void check_targets(const Batch& batch, std::int64_t classes) {
   const torch::Tensor& targets = batch.targets;
-  const bool are_classes = classes > 0 && targets.defined() && targets.is_cpu() && targets.numel() > 0 &&
+  const bool are_classes = classes > 0 && targets.defined() && targets.is_cpu() && targets.dim() == 1 &&
+                           targets.size(0) == batch.size() && targets.numel() > 0 &&
                            c10::isIntegralType(targets.scalar_type(), /*includeBool=*/false);
   if (!are_classes) return;
-  const torch::Tensor largest =
-      targets.reshape({std::max<std::int64_t>(rows_of(targets), 1), -1}).to(torch::kLong).amax(1);
-  const auto row = largest.argmax().item<std::int64_t>();
-  const auto target = largest[row].item<std::int64_t>();
+  const torch::Tensor numbers = targets.to(torch::kLong);
+  const auto row = numbers.argmax().item<std::int64_t>();
+  const auto target = numbers[row].item<std::int64_t>();
   if (target < classes) return;
-  const std::string sample = largest.size(0) == batch.size()
-                                 ? fmt::format("sample {}", batch.ids[row].item<std::int64_t>())
-                                 : std::string{"a sample"};
   throw InvalidJob{fmt::format(
-      "{} of the data set has the target {}, but the data set says that it has {} classes (0 to {}): look at the "
-      "labels, and at what its classes() returns",
-      sample, target, classes, classes - 1)};
+      "sample {} of the data set has the target {}, but the data set says that it has {} classes (0 to {}): look at "
+      "the labels, and at what its classes() returns",
+      batch.ids[row].item<std::int64_t>(), target, classes, classes - 1)};
 }
 
 /// The copy to the device then waits for nothing.

@@ -39,7 +39,7 @@ class BatchLoader {
 
   /// The next batch, on the device, with the request's ids. There must be one. Its copy to the device is queued on the
   /// current stream and not waited for. Throws what gathering threw, and InvalidJob when the batch's inputs are not one
-  /// row for each id, or a target on the CPU is beyond the data set's classes.
+  /// row for each id, or a sample's only target, on the CPU, is beyond the data set's classes.
   [[nodiscard]] Batch next();
 
  private:

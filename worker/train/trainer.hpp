@@ -52,7 +52,6 @@ struct TrainerParts {
   api::Every checkpoint_every;
   api::Every copies_every;  ///< For copies on the nodes. Nothing set: only with checkpoints.
   api::WhenBusy when_busy = api::WhenBusy::skip;
-  /// When it is set, a checkpoint is due after each validation whose value of this metric is the best so far.
   const api::CheckpointSpec* checkpoint_spec = nullptr;  ///< Its metric of the best is watched. nullptr: none is.
   storage::S3Options weights_s3;                         ///< S3 settings for training.model.weights.
   checkpoint::StartPatience start_patience{};            ///< For the storage of the weights.

@@ -1,5 +1,7 @@
 #include "worker/train/validation.hpp"
 
+#include <utility>
+
 #include "common/try.hpp"
 #include "worker/data/batch_loader.hpp"
 #include "worker/train/batch_sequence.hpp"
@@ -20,7 +22,9 @@ Result<bool> Validation::run(const EvaluationRounds& rounds) {
   if (const auto& stopping = parts_.training.early_stopping)
     stopping_ = after_validation(*stopping, stopping_, values_);
   if (const auto* spec = parts_.checkpoint_spec; spec != nullptr && spec->keep.best) {
-    (void)watched_metric(values_, spec->keep.best->metric, best_metric_field);
+    // A metric that the validations have had may be missing in some of them.
+    if (!std::exchange(has_best_metric_, true) && !best_)
+      (void)watched_metric(values_, spec->keep.best->metric, best_metric_field);
     const auto better = spec->every.best ? better_value(*spec->keep.best, values_, best_) : std::nullopt;
     if (better) best_ = better;
     is_best_ = better.has_value();

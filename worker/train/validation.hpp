@@ -70,6 +70,7 @@ class Validation {
   observe::MetricValues values_;
   std::optional<BestValue> best_;
   bool is_best_ = false;
+  bool has_best_metric_ = false;  // A validation of this attempt had the metric of the best.
   bool is_owed_ = false;
   PlateauState plateau_;
   StoppingState stopping_;

@@ -124,15 +124,16 @@ TEST(BatchLoader, NamesTheSampleWhoseTargetIsNoClass) {
       "labels, and at what its classes() returns";
   EXPECT_EQ(refusal_of(torch::tensor({3, 4}, torch::kInt64)), of_8);
   EXPECT_EQ(refusal_of(torch::tensor({3, 4}, torch::kUInt8)), of_8);
-  EXPECT_EQ(refusal_of(torch::tensor({0, 1, 2, 4}, torch::kInt32).reshape({2, 2})), of_8) << "a class for each token";
-  EXPECT_EQ(refusal_of(torch::tensor(4, torch::kInt64)).substr(0, 41), "a sample of the data set has the target 4");
+  EXPECT_EQ(refusal_of(torch::tensor({3, 4}, torch::kInt32)), of_8);
 }
 
 TEST(BatchLoader, TakesTargetsThatAreClassesOrNone) {
   EXPECT_EQ(refusal_of(torch::tensor({0, 3}, torch::kInt64)), "");
   EXPECT_EQ(refusal_of(torch::tensor({-100, 3}, torch::kInt64)), "") << "cross_entropy leaves -100 out";
   EXPECT_EQ(refusal_of(torch::tensor({7.0, 8.0})), "") << "numbers are no classes";
+  EXPECT_EQ(refusal_of(torch::tensor({0, 1, 2, 255}, torch::kUInt8).reshape({2, 2})), "") << "a mask with void pixels";
   EXPECT_EQ(refusal_of(torch::empty({2, 0}, torch::kInt64)), "");
+  EXPECT_EQ(refusal_of(torch::tensor(4, torch::kInt64)), "") << "of no sample";
   EXPECT_EQ(refusal_of({}), "");
 }
 

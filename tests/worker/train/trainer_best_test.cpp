@@ -83,6 +83,19 @@ TEST(TrainerAtABest, EndsWhereTheValidationHasNoSuchMetric) {
   }
 }
 
+TEST(TrainerAtABest, GoesOnWhereALaterValidationDoesNotLogTheMetric) {
+  const fakes::TemporaryFolder folder;
+  ScoredRun scored{folder, 1, {3, 2}};
+  SmallModule& module = *scored.run.ranks[0].module;
+  module.on_validation = [&module, is_first = true](std::int64_t round) mutable {
+    if (round == 0 && std::exchange(is_first, false))
+      module.metric_sink()->log("score", torch::scalar_tensor(3.0, torch::kDouble), {});
+  };
+  scored.run.checkpoint->every.best = false;
+  scored.run.run();
+  EXPECT_EQ(scored.run.ranks[0].end.reason, "Completed") << scored.run.ranks[0].end.message;
+}
+
 TEST(TrainerAtABest, SavesOnceWhereTheScheduleAsksForTheStepAsWell) {
   const fakes::TemporaryFolder folder;
   ScoredRun scored{folder, 1, {3, 2, 4, 4, 1, 5}};
