@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 
+#include "storage/file_store.hpp"
+#include "tests/checkpoint/interchange/test_prefix.hpp"
 #include "tests/cli/program_fixture.hpp"
 
 /// `trainyard ps` and `trainyard status`, which read a run from another process.
@@ -53,10 +56,13 @@ TEST_F(ProgramStatusTest, StatusShowsTheCauseOfEachRestart) {
 }
 
 TEST_F(ProgramStatusTest, ACheckpointThatNoReportNamedIsInTheStatusOfARunThatEnded) {
+  checkpoint::TestPrefix prefix{std::make_unique<storage::FileStore>(folder_.file("saved"))};
+  prefix.claim(1);
+  prefix.save({9, 1});
   const std::string worker = folder_
                                  .write("worker", R"(#!/bin/sh
-mkdir -p "$FOLDER/trainyard-runs/train/checkpoints/step-9/g-1"
-touch "$FOLDER/trainyard-runs/train/checkpoints/step-9/g-1/manifest.json"
+mkdir -p "$FOLDER/trainyard-runs/train"
+cp -r "$FOLDER/saved" "$FOLDER/trainyard-runs/train/checkpoints"
 )")
                                  .string();
   std::filesystem::permissions(worker, std::filesystem::perms::owner_all);
