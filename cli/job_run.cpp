@@ -250,7 +250,7 @@ class JobRun {
     refuse_the_rest();
     wait_for_sidecars(job, watch, api);
     // The ranks' last save may be later than their last report.
-    if (const auto newest = job.spec.checkpoint ? newest_checkpoint(job.spec.checkpoint->uri) : std::nullopt;
+    if (const auto newest = newest_checkpoint_of(job);
         newest && (!job.status.checkpoint || newest->step > job.status.checkpoint->step)) {
       job.status.checkpoint = newest;
     }
@@ -273,6 +273,14 @@ class JobRun {
       return 128 + signals_.first();
     }
     return is_good ? 0 : 1;
+  }
+
+  /// A run that begins afresh and ends at once may not have superseded the checkpoints of the run before.
+  [[nodiscard]] static std::optional<api::CheckpointStatus> newest_checkpoint_of(const TrainingJob& job) {
+    const auto& checkpoint = job.spec.checkpoint;
+    if (!checkpoint) return std::nullopt;
+    const bool begins_afresh = checkpoint->resume == api::ResumeMode::none;
+    return newest_checkpoint(checkpoint->uri, begins_afresh ? job.metadata.uid : "");
   }
 
   /// Waits for the sidecars of ended workers, for at most the pods' grace period: sidecars are stopped only after the
@@ -330,7 +338,7 @@ class JobRun {
 
 }  // namespace
 
-std::optional<api::CheckpointStatus> newest_checkpoint(const std::string& uri) {
+std::optional<api::CheckpointStatus> newest_checkpoint(const std::string& uri, std::string_view job_uid) {
   std::error_code error;
   if (!uri.starts_with(file_scheme) || !fs::is_directory(uri.substr(file_scheme.size()), error)) return std::nullopt;
   const auto store = storage::open_store(uri, {});
@@ -338,6 +346,7 @@ std::optional<api::CheckpointStatus> newest_checkpoint(const std::string& uri) {
   const auto catalogue = checkpoint::read_catalogue(**store);
   const checkpoint::Listed* const newest = catalogue ? catalogue->newest() : nullptr;
   if (newest == nullptr) return std::nullopt;
+  if (!job_uid.empty() && newest->manifest->identity.job_uid != job_uid) return std::nullopt;
   return api::CheckpointStatus{.step = newest->id.step, .uri = (*store)->uri_of(checkpoint::folder_key(newest->id))};
 }
 

@@ -35,7 +35,8 @@ struct RunConsoles {
 
 /// The checkpoint under `uri` from which a run would resume, if `uri` is a folder of this machine (file://). Empty:
 /// there is none, `uri` is other storage, or it cannot be read. A job's status may lack it: the ranks report nothing
-/// after their last save.
-[[nodiscard]] std::optional<api::CheckpointStatus> newest_checkpoint(const std::string& uri);
+/// after their last save. `job_uid`: the only job whose checkpoints count; empty: those of all jobs do.
+[[nodiscard]] std::optional<api::CheckpointStatus> newest_checkpoint(const std::string& uri,
+                                                                     std::string_view job_uid = {});
 
 }  // namespace trainyard::cli

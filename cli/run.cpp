@@ -113,8 +113,10 @@ Result<Machine> describe_machine(const RunOptions& options) {
 
 std::string program_not_found(const Machine& machine) {
   if (machine.is_worker_named) {
-    return fmt::format("the program {}, which --worker names, was not found: build it first, or correct the path",
-                       machine.kubelet.worker_program);
+    return fmt::format(
+        "the program {}, which --worker names, was not found, or cannot be executed: build it first, or correct the "
+        "path",
+        machine.kubelet.worker_program);
   }
   return fmt::format(
       "the program {} was not found; name it with --worker, or build it and use build/release/bin/trainyard: "

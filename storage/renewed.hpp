@@ -64,6 +64,8 @@ class Renewed {
     return current_ && !is_refused_ && may_be_sent && now < renew_at_;
   }
   [[nodiscard]] Result<Credential> take(Result<Credential> fetched);
+  /// Asks the issuer, with the mutex unlocked. After an exception another thread may ask it.
+  [[nodiscard]] Result<Credential> fetch_or_release();
 
   const Fetch fetch_;
   const AfterExpiry after_expiry_;
@@ -94,7 +96,7 @@ Result<Credential> Renewed<Credential>::get() {
   }
   is_fetching_ = true;
   lock.unlock();
-  auto fetched = fetch_();
+  auto fetched = fetch_or_release();
   lock.lock();
   is_fetching_ = false;
   ++fetch_count_;
@@ -102,6 +104,20 @@ Result<Credential> Renewed<Credential>::get() {
   lock.unlock();
   fetched_.notify_all();
   return taken;
+}
+
+template <typename Credential>
+Result<Credential> Renewed<Credential>::fetch_or_release() {
+  try {
+    return fetch_();
+  } catch (...) {
+    {
+      const std::scoped_lock lock{mutex_};
+      is_fetching_ = false;
+    }
+    fetched_.notify_all();
+    throw;
+  }
 }
 
 template <typename Credential>

@@ -14,9 +14,9 @@ class Module;
 
 /// Follows a training, beside the module: a module registers callbacks in configure_callbacks(). Jobs whose
 /// training.task is not fit have none. The worker calls the functions on every rank, from the training thread, each
-/// callback in the order of registration. `module` is the model that trains: its facts and all_gather() may be used in
-/// all functions but on_exception(), where other ranks may be gone. An exception ends the rank as one of the module
-/// does.
+/// callback in the order of registration. `module` is the model that trains: its facts, all_gather() and process_set()
+/// may be used in all functions but on_exception(), where other ranks may be gone. An exception ends the rank as one of
+/// the module does.
 class Callback {
  public:
   using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;

@@ -101,7 +101,7 @@ class Module : public torch::nn::Module {
   /// The process sets of a job of `world_size` ranks: by name, the numbers of the ranks in each set, in any order.
   /// Returns none unless overridden. Called once on each rank, before the training, also for a job that does not train,
   /// and before configure_comm_hook(). All ranks return the same sets: up to 64, each of at least one rank, with names
-  /// that are one line of 1 to 200 bytes. A rank may be in several sets, or in none. Other sets fail the job as
+  /// as those of log(). A rank may be in several sets, or in none. Other sets fail the job as
   /// InvalidJob does. process_set() then returns each set.
   [[nodiscard]] virtual std::map<std::string, std::vector<std::int64_t>> configure_process_sets(
       std::int64_t world_size);

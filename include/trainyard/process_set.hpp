@@ -21,7 +21,8 @@ enum class ReduceOp { mean, sum, min, max };
 ///
 /// Each collective throws std::logic_error on a rank outside the set; std::invalid_argument, naming two ranks, for
 /// tensors or calls that differ between the members, and for a tensor that is undefined or not dense. A member that is
-/// lost, or does not call, ends the attempt as with Module::all_gather().
+/// lost, or does not call, ends the attempt as with Module::all_gather(). In the last batch of a validation ranks have
+/// samples of different number, and some have none: call after it instead (Callback::on_validation_end).
 class ProcessSet {
  public:
   virtual ~ProcessSet() = default;
@@ -37,7 +38,7 @@ class ProcessSet {
   /// The mean, sum, minimum or maximum over the members, element by element, in the shape and dtype of `tensor`; the
   /// same bits on all members. Floats of 16 and 8 bits are added up as 32-bit floats. Sums of integers that are too
   /// large wrap around. Throws std::invalid_argument for the mean of integers, for mean and sum of bool, for min and
-  /// max of complex numbers, and for dtypes that are none of these kinds.
+  /// max of complex numbers, for uint64, and for dtypes that are none of these kinds.
   [[nodiscard]] virtual torch::Tensor all_reduce(const torch::Tensor& tensor, ReduceOp op = ReduceOp::mean) const = 0;
   /// The `tensor` of every member, stacked in the order of ranks(): [size, ...].
   [[nodiscard]] virtual torch::Tensor all_gather(const torch::Tensor& tensor) const = 0;

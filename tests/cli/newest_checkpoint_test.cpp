@@ -16,6 +16,8 @@ TEST(NewestCheckpoint, IsTheOneFromWhichARunWouldResume) {
   prefix.claim(1);
   prefix.save({90, 1});
   prefix.save({200, 1});
+  EXPECT_TRUE(newest_checkpoint(folder.uri(), "uid-a"));
+  EXPECT_EQ(newest_checkpoint(folder.uri(), "uid-b"), std::nullopt) << "that of another job";
   std::filesystem::create_directories(folder.file("step-1000/g-1"));  // Without a manifest it was never completed.
   const auto newest = newest_checkpoint(folder.uri());
   ASSERT_TRUE(newest);

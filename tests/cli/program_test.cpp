@@ -118,8 +118,8 @@ TEST_F(ProgramTest, MissingClaimsAreReportedAtOnce) {
 TEST_F(ProgramTest, AProgramThatIsNotBuiltYetIsReportedAtOnce) {
   const Outcome outcome = run({"run", "--worker", "build/my_net", paths::source("examples/smoke.yaml")});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("/build/my_net, which --worker names, was not found: build it first, or correct "
-                                     "the path\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("/build/my_net, which --worker names, was not found, or cannot be executed: build "
+                                     "it first, or correct the path\n"));
 }
 
 TEST_F(ProgramTest, AJobWhoseNameAnApiServerWouldMakeIsRefused) {

@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <future>
 #include <memory>
+#include <stdexcept>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -147,7 +149,7 @@ class CountingClock final : public Clock {
 /// Two threads, of which the second asks while the issuer answers the first.
 class TwoThreads {
  public:
-  /// What the second thread gets, while the first gets what the issuer answers to it.
+  /// Lets both threads ask. Returns the result of the second; `first` is then that of the first.
   Result<std::string> second_of_get() {
     ask_from_second_ = true;
     first = tokens_.get();
@@ -192,6 +194,16 @@ TEST(AccessTokens, ThatOneThreadDoesNotGetAreNotFetchedAgainByAnotherThatWaits) 
   EXPECT_EQ(threads.fetches, 1);
   EXPECT_EQ(threads.second_of_get(), "token") << "the error was that of an earlier answer";
   EXPECT_EQ(threads.fetches, 2);
+}
+
+TEST(AccessTokens, CanBeFetchedAfterAnExceptionOfTheIssuer) {
+  bool fails = true;
+  AccessTokens tokens{[&]() -> Result<AccessToken> {
+    if (std::exchange(fails, false)) throw std::runtime_error{"no memory"};
+    return AccessToken{.text = "token", .expiry = std::nullopt};
+  }};
+  EXPECT_THROW(std::ignore = tokens.get(), std::runtime_error);
+  EXPECT_EQ(tokens.get(), "token");
 }
 
 TEST(AccessTokens, AreFetchedByOneThreadForAllThatWait) {

@@ -40,8 +40,8 @@ struct GroupOptions {
 /// Connects `ranks`, of which this rank is one, to each other. Each has there the number of its place in `ranks`, and
 /// the process group has backends as Group::process_group. All of `ranks` call, while all ranks of the group are there;
 /// a rank that connects to several sets of ranks does so in one order with the others. `name` is that of no other
-/// ranks, and names them in messages. Sends beats meanwhile. Errors: as form_group(), but for invalid and conflict.
-/// Throws as form_group().
+/// ranks, and names them in messages. Sends beats while Gloo connects. Errors and exceptions: as form_group(), but for
+/// invalid and conflict.
 using ConnectRanks = std::function<Result<c10::intrusive_ptr<c10d::ProcessGroup>>(const std::string& name,
                                                                                   std::span<const std::int64_t> ranks)>;
 
@@ -61,7 +61,7 @@ struct Group {
   /// Only for a background thread that averages parameters while training goes on. nullptr where the options ask for
   /// none, and in a group of one rank.
   std::unique_ptr<HostReducer> averaging_reducer;
-  ConnectRanks connect_ranks{};
+  ConnectRanks connect_ranks{};  ///< Empty in tests that connect no further ranks.
 };
 
 /// Waits for the other ranks of `environment` and connects to them. Reports the missing ranks meanwhile. `link` must

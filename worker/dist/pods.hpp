@@ -30,8 +30,8 @@ struct Pod {
 /// The process groups of the pods, as one rank has them.
 struct PodGroups {
   std::vector<Pod> pods;  ///< In the order of their ranks.
-  /// The ranks of this rank's pod, among which the pod's first rank has number 0. Where there is one
-  /// pod, this is the process group of all ranks.
+  /// The ranks of this rank's pod, among which the pod's first rank has number 0. Where there is one pod, this is the
+  /// process group of all ranks.
   c10::intrusive_ptr<c10d::ProcessGroup> own;
   /// The first ranks of all pods, by pod. The other ranks have an object of the same size, and of their first rank's
   /// number, whose collectives throw. So has each rank where there is one pod.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <functional>
 #include <system_error>
 
 #include "common/text.hpp"
@@ -10,15 +11,21 @@
 namespace trainyard::rank {
 namespace {
 
-constexpr std::size_t set_bytes_max = 60;
+constexpr std::size_t set_bytes_max = 40;
 constexpr std::string_view name_begin_of_ranks = " (";
 constexpr std::string_view name_end_of_ranks = " ranks)";
 
 }  // namespace
 
+std::string name_of_set(std::string_view set, std::int64_t ranks) {
+  const bool is_long = set.size() > set_bytes_max;
+  const std::string hash = is_long ? fmt::format(" {:08x}", std::hash<std::string_view>{}(set)&0xffffffffU) : "";
+  return fmt::format("the process set \"{}\"{}{}{}{}", keep_beginning(set, set_bytes_max), hash, name_begin_of_ranks,
+                     ranks, name_end_of_ranks);
+}
+
 std::string name_of_set_collective(std::string_view call, std::string_view set, std::int64_t ranks) {
-  const std::string begin = keep_beginning(set, set_bytes_max);
-  return fmt::format("{} of the process set \"{}\"{}{}{}", call, begin, name_begin_of_ranks, ranks, name_end_of_ranks);
+  return fmt::format("{} of {}", call, name_of_set(set, ranks));
 }
 
 std::optional<std::int64_t> ranks_of_set_collective(std::string_view name) {

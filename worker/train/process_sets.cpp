@@ -13,6 +13,7 @@
 #include "common/try.hpp"
 #include "include/trainyard/options.hpp"
 #include "worker/observe/images.hpp"
+#include "worker/rank/collective_name.hpp"
 #include "worker/train/process_set_collectives.hpp"
 #include "worker/train/program_call.hpp"
 
@@ -117,7 +118,7 @@ Result<ProcessSets> connect_process_sets(Module& module, const dist::Group& grou
     std::ranges::sort(ranks);
     c10::intrusive_ptr<c10d::ProcessGroup> process_group;
     if (ranks.size() > 1 && std::ranges::binary_search(ranks, group.rank))
-      process_group = TRY(group.connect_ranks(fmt::format("the process set \"{}\"", name), ranks));
+      process_group = TRY(group.connect_ranks(rank::name_of_set(name, static_cast<std::int64_t>(ranks.size())), ranks));
     sets.add(name, make_process_set({.name = name,
                                      .ranks = std::move(ranks),
                                      .rank = group.rank,

@@ -79,6 +79,18 @@ void report_loading(RankLink& link) {
   link.report(progress);
 }
 
+/// The end of a rank that could not connect to others.
+tl::unexpected<RankEnd> not_connected(const RankLink& link, const Error& error) {
+  if (auto failure = link.group_failure()) return tl::unexpected(*failure);
+  if (link.is_stop_requested()) {
+    return tl::unexpected(RankEnd{.exit_code = contract::exit_preempted,
+                                  .reason = "Preempted",
+                                  .message = "stopped as asked while the group was forming; nothing was trained",
+                                  .culprit = {}});
+  }
+  return end_rank(Stage::rendezvous, error);
+}
+
 OrEnd<dist::Group> form_group(const dist::Deadlines& deadlines, const rank::GroupEnvironment& group,
                               torch::Device device, const api::TrainingSpec& training, RankLink& link) {
   dist::GroupOptions options{
@@ -88,15 +100,8 @@ OrEnd<dist::Group> form_group(const dist::Deadlines& deadlines, const rank::Grou
       .has_pods = training.task == api::Task::fit && training.strategy.hierarchical};
   if (device.is_cuda()) options.cuda_device = device.index();
   auto formed = dist::form_group(group, link, options);
-  if (formed) return std::move(*formed);
-  if (auto failure = link.group_failure()) return tl::unexpected(*failure);
-  if (link.is_stop_requested()) {
-    return tl::unexpected(RankEnd{.exit_code = contract::exit_preempted,
-                                  .reason = "Preempted",
-                                  .message = "stopped as asked while the group was forming; nothing was trained",
-                                  .culprit = {}});
-  }
-  return end_rank(Stage::rendezvous, formed.error());
+  if (!formed) return not_connected(link, formed.error());
+  return std::move(*formed);
 }
 
 /// The seats of all ranks. Rank 0 warns when pods of the job share a node, because NCCL is slow between them.
@@ -372,7 +377,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     };
   }
   auto process_sets = connect_process_sets(*run.module, run.group, run.in_flight ? follow : wait);
-  if (!process_sets) return lost(link, Stage::step, process_sets.error());
+  if (!process_sets) return not_connected(link, process_sets.error());
   run.process_sets = std::move(*process_sets);
   if (training.task != api::Task::fit) {
     // Nothing is trained: the exchange then only sends the weights, and keeps no memory for gradients. So every

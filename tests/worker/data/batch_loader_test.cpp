@@ -104,7 +104,7 @@ TEST(BatchLoader, RefusesInputsThatAreNotARowForEachSample) {
   }
 }
 
-/// What a loader says of a batch of the samples 7 and 8 with these targets, of a data set of four classes.
+/// The refusal of a batch of the samples 7 and 8 that have these targets, by a loader of four classes; empty: none.
 std::string refusal_of(const torch::Tensor& targets) {
   const torch::Tensor ids = torch::tensor({7, 8}, torch::kInt64);
   BatchLoader loader{[&] { return BatchRequest{.ids = ids}; },

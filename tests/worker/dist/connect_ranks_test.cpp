@@ -30,14 +30,8 @@ void with_group(std::int64_t world_size, const GroupOptions& options,
   std::vector<std::jthread> ranks;
   for (std::int64_t rank = 0; rank < world_size; ++rank) {
     ranks.emplace_back([&, rank] {
-      rank::GroupEnvironment environment;
-      environment.world_size = world_size;
-      environment.rank = rank;
-      environment.master_port = port;
-      environment.store_port = port;
-      environment.job_uid = "u";
       FakeRankLink link;
-      const auto group = form_group(environment, link, options);
+      const auto group = form_group(fakes::environment_of_thread(world_size, rank, port), link, options);
       ASSERT_TRUE(group) << group.error().message;
       body(*group, link);
       std::ignore = group->communicator->all_gather("nobody leaves before the others are done");
@@ -71,15 +65,22 @@ TEST(ConnectRanks, MakesProcessGroupsOfSomeRanksThatOverlap) {
 }
 
 TEST(ConnectRanks, SendsBeatsAndGivesUpWhenTheGroupIsBroken) {
-  with_group(2, {.rendezvous_deadline = 1min}, [](const Group& group, FakeRankLink& link) {
-    if (group.rank == 1) return;  // It never comes.
-    link.request_stop();          // Other ranks may be asked to stop later: this one goes on.
+  const std::vector<std::int64_t> both{0, 1};
+  std::latch given_up{1};
+  with_group(2, {.rendezvous_deadline = 1min}, [&](const Group& group, FakeRankLink& link) {
+    if (group.rank == 1) {  // It comes too late, so that the thread of rank 0 that was given up ends too.
+      given_up.wait();
+      std::ignore = group.connect_ranks("the process set \"a\"", both);
+      return;
+    }
+    link.request_stop();  // Other ranks may be asked to stop later: this one goes on.
     std::jthread launcher{[&, beats = link.beats()] {
       link.wait_for_looks(link.looks() + 3);
       EXPECT_GT(link.beats(), beats);
       link.break_group({.exit_code = 90, .reason = "PeerLost", .message = "rank 1 is lost", .culprit = 1});
     }};
-    const auto lost = group.connect_ranks("the process set \"a\"", std::vector<std::int64_t>{0, 1});
+    const auto lost = group.connect_ranks("the process set \"a\"", both);
+    given_up.count_down();
     ASSERT_FALSE(lost);
     EXPECT_EQ(lost.error().kind, ErrorKind::cancelled);
     EXPECT_EQ(lost.error().message, "connecting the process set \"a\" was given up: rank 1 is lost");

@@ -21,16 +21,6 @@ namespace {
 using fakes::FakeRankLink;
 using namespace std::chrono_literals;
 
-rank::GroupEnvironment an_environment(std::int64_t world_size, std::int64_t rank, std::uint16_t port) {
-  rank::GroupEnvironment environment;
-  environment.world_size = world_size;
-  environment.rank = rank;
-  environment.master_port = port;
-  environment.store_port = port;
-  environment.job_uid = "u";
-  return environment;
-}
-
 TEST(FormGroup, BringsRanksTogetherByAStoreThatRankZeroHosts) {
   const std::uint16_t port = fakes::free_port();
   fakes::let_threads_be_ranks();
@@ -38,7 +28,7 @@ TEST(FormGroup, BringsRanksTogetherByAStoreThatRankZeroHosts) {
   for (std::int64_t rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([=] {
       FakeRankLink link;
-      auto group = form_group(an_environment(2, rank, port), link, {.rendezvous_deadline = 1min});
+      auto group = form_group(fakes::environment_of_thread(2, rank, port), link, {.rendezvous_deadline = 1min});
       ASSERT_TRUE(group) << group.error().message;
       EXPECT_EQ(group->rank, rank);
       EXPECT_EQ(group->world_size, 2);
@@ -64,8 +54,8 @@ TEST(FormGroup, GivesCheckpointsADeadlineOfTheirOwn) {
   for (std::int64_t rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([=, &is_over] {
       FakeRankLink link;
-      const auto group =
-          form_group(an_environment(2, rank, port), link, {.rendezvous_deadline = 1min, .checkpoint_deadline = 1s});
+      const auto group = form_group(fakes::environment_of_thread(2, rank, port), link,
+                                    {.rendezvous_deadline = 1min, .checkpoint_deadline = 1s});
       EXPECT_TRUE(group) << group.error().message;
       if (rank == 1) return is_over.wait();  // It saves nothing.
       if (group) {
@@ -89,8 +79,8 @@ TEST(FormGroup, GivesABackgroundThreadAReducerOfItsOwnWhereTheOptionsAskForIt) {
   for (std::int64_t rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([=, &has_rank_1_waited] {
       FakeRankLink link;
-      const auto group =
-          form_group(an_environment(2, rank, port), link, {.rendezvous_deadline = 1min, .has_averaging_reducer = true});
+      const auto group = form_group(fakes::environment_of_thread(2, rank, port), link,
+                                    {.rendezvous_deadline = 1min, .has_averaging_reducer = true});
       ASSERT_TRUE(group) << group.error().message;
       HostReducer& reducer = *group->averaging_reducer;
       EXPECT_EQ(reducer.world_size(), 2);
@@ -134,7 +124,7 @@ TEST(FormGroup, EntersNoNcclWhereSomeRanksSeeAGpuAndOthersDoNot) {
       FakeRankLink link;
       GroupOptions options{.rendezvous_deadline = 1min};
       if (rank == 0) options.cuda_device = 0;
-      const auto group = form_group(an_environment(2, rank, port), link, options);
+      const auto group = form_group(fakes::environment_of_thread(2, rank, port), link, options);
       ASSERT_FALSE(group);
       EXPECT_EQ(group.error().kind, ErrorKind::conflict) << group.error().message;
       EXPECT_NE(group.error().message.find("rank 1 of 2 sees no GPU"), std::string::npos) << group.error().message;
@@ -157,7 +147,7 @@ constexpr CudaModule blocking_nccl{.use_device = use_no_device, .make_nccl = blo
 
 TEST(FormGroup, GivesNcclUpAtTheDeadlineAndWhenAskedToStopAndWhenAPeerIsLost) {
   const auto form = [](FakeRankLink& link, std::chrono::milliseconds deadline) {
-    return form_group(an_environment(1, 0, 0), link,
+    return form_group(fakes::environment_of_thread(1, 0, 0), link,
                       {.rendezvous_deadline = deadline, .cuda_device = 0, .cuda_module = &blocking_nccl});
   };
   FakeRankLink patient;
@@ -182,7 +172,7 @@ TEST(FormGroup, ThrowsTheFailureOfItsDeviceAndReportsThatOfAConnection) {
                                            std::chrono::milliseconds) -> Backend { throw std::runtime_error{words}; }};
   const auto form = [&] {
     FakeRankLink link;
-    return form_group(an_environment(1, 0, 0), link, {.cuda_device = 0, .cuda_module = &failing});
+    return form_group(fakes::environment_of_thread(1, 0, 0), link, {.cuda_device = 0, .cuda_module = &failing});
   };
   words = "CUDA error: uncorrectable ECC error encountered";
   EXPECT_THROW(std::ignore = form(), std::runtime_error);
@@ -195,14 +185,14 @@ TEST(FormGroup, ThrowsTheFailureOfItsDeviceAndReportsThatOfAConnection) {
 
 TEST(FormGroup, NeedsNobodyElseForAGroupOfOne) {
   FakeRankLink link;
-  const auto group = form_group(an_environment(1, 0, 0), link);
+  const auto group = form_group(fakes::environment_of_thread(1, 0, 0), link);
   ASSERT_TRUE(group) << group.error().message;
   EXPECT_EQ(group->communicator->world_size(), 1);
   EXPECT_EQ(group->process_group->getSize(), 1);
 }
 
 TEST(FormGroup, SaysThatAPodOfSeveralRanksNeedsTheLauncher) {
-  auto environment = an_environment(2, 0, 0);
+  auto environment = fakes::environment_of_thread(2, 0, 0);
   environment.rank.reset();
   environment.local_world_size = 2;
   FakeRankLink link;
@@ -215,7 +205,7 @@ TEST(FormGroup, SaysThatAPodOfSeveralRanksNeedsTheLauncher) {
 TEST(FormGroup, GivesUpAtTheDeadlineAndSaysWhereItLooked) {
   const std::uint16_t port = fakes::free_port();
   FakeRankLink link;
-  const auto group = form_group(an_environment(2, 1, port), link, {.rendezvous_deadline = 50ms});
+  const auto group = form_group(fakes::environment_of_thread(2, 1, port), link, {.rendezvous_deadline = 50ms});
   ASSERT_FALSE(group);
   EXPECT_EQ(group.error().kind, ErrorKind::timeout);
   EXPECT_NE(group.error().message.find("gave up waiting for rank 0's store at 127.0.0.1:" + std::to_string(port)),
@@ -225,7 +215,7 @@ TEST(FormGroup, GivesUpAtTheDeadlineAndSaysWhereItLooked) {
 }
 
 TEST(FormGroup, LeavesTheDeadlineToALauncherWhereThereIsOne) {
-  auto environment = an_environment(2, 1, fakes::free_port());
+  auto environment = fakes::environment_of_thread(2, 1, fakes::free_port());
   environment.has_launcher = true;
   FakeRankLink link;
   std::jthread launcher{[&] {
@@ -243,7 +233,7 @@ TEST(FormGroup, SaysThatThePortOfItsStoreIsInUse) {
   const auto taken = rank::listen_on(rank::Reach::loopback, port, "a test");
   ASSERT_TRUE(taken);
   FakeRankLink link;
-  const auto group = form_group(an_environment(2, 0, port), link, {.rendezvous_deadline = 1s});
+  const auto group = form_group(fakes::environment_of_thread(2, 0, port), link, {.rendezvous_deadline = 1s});
   ASSERT_FALSE(group);
   EXPECT_EQ(group.error().kind, ErrorKind::already_exists);
   EXPECT_NE(group.error().message.find(std::to_string(port)), std::string::npos) << group.error().message;

@@ -1,5 +1,5 @@
-// A rank that dies or stands still ends its group and is named, whatever the strategy: a strategy decides what the
-// other ranks wait for meanwhile.
+// A rank that dies or stands still ends its group and is named, with each of the strategies that are listed here: a
+// strategy decides what the other ranks wait for meanwhile.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

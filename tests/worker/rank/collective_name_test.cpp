@@ -25,6 +25,13 @@ TEST(NameOfSetCollective, FitsIntoAMessageWhateverTheSetIsCalled) {
   EXPECT_EQ(ranks_of_set_collective(name), most);
 }
 
+TEST(NameOfSetCollective, DistinguishesLongSetsByTheirEnds) {
+  const std::string begin(100, 's');
+  EXPECT_NE(name_of_set(begin + "a", 2), name_of_set(begin + "b", 2));
+  EXPECT_EQ(name_of_set(begin + "a", 2), name_of_set(begin + "a", 2));
+  EXPECT_EQ(ranks_of_set_collective("connecting " + name_of_set(begin, 3)), 3);
+}
+
 TEST(RanksOfSetCollective, KnowsOnlyTheNamesOfSets) {
   for (const char* const name :
        {"", "all_gather", "gathering the ranks' values (all_gather, metrics or an agreement)", "all_reduce (two ranks)",

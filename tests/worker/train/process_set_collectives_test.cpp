@@ -254,7 +254,7 @@ TEST(ProcessSet, RefusesTheCollectivesOnARankOutside) {
 }
 
 TEST(ProcessSet, EndsWithTheGroupsErrorWhenAMemberIsLost) {
-  with_process_sets(3, overlapping, [](const ProcessSets& sets, std::int64_t rank) {
+  const auto body = [](const ProcessSets& sets, std::int64_t rank) {
     if (rank == 2) return;  // It ends, as a rank does that was lost.
     if (rank == 0) {
       EXPECT_THROW(std::ignore = sets.at("ends").all_reduce(torch::ones({2})), strategy::ExchangeFailed);
@@ -262,7 +262,8 @@ TEST(ProcessSet, EndsWithTheGroupsErrorWhenAMemberIsLost) {
     if (rank == 1) {
       EXPECT_THROW(std::ignore = sets.at("last two").all_gather(torch::ones({2})), strategy::ExchangeFailed);
     }
-  });
+  };
+  with_process_sets(3, overlapping, body, Leaving::at_once);
 }
 
 TEST(ProcessSet, SaysWhichExchangeFailed) {

@@ -117,7 +117,8 @@ TEST(ConnectProcessSets, PassesOnTheErrorOfTheConnectionAndNeedsNoneForOneRank) 
     ModuleOfSets two{{{"both", {1, 0}}}};
     const auto lost = connect_process_sets(two, group, fakes::plain_wait);
     ASSERT_FALSE(lost);
-    EXPECT_EQ(lost.error(), (Error{.kind = ErrorKind::cancelled, .message = "the process set \"both\" is lost"}));
+    EXPECT_EQ(lost.error(),
+              (Error{.kind = ErrorKind::cancelled, .message = "the process set \"both\" (2 ranks) is lost"}));
     ModuleOfSets alone{{{"first", {0}}, {"second", {1}}}};
     EXPECT_TRUE(connect_process_sets(alone, group, fakes::plain_wait));
   });

@@ -52,9 +52,13 @@ inline dist::Group group_of(fakes::RankThread& thread) {
           }};
 }
 
+/// When a rank of with_process_sets() closes its connections.
+enum class Leaving { when_all_are_done, at_once };
+
 /// Runs `body` with the process sets `sets` on each of `world_size` ranks, which are threads.
 inline void with_process_sets(std::int64_t world_size, const RanksBySet& sets,
-                              const std::function<void(const ProcessSets& sets, std::int64_t rank)>& body) {
+                              const std::function<void(const ProcessSets& sets, std::int64_t rank)>& body,
+                              Leaving leaving = Leaving::when_all_are_done) {
   fakes::run_ranks(world_size, [&](fakes::RankThread& thread) {
     const dist::Group group = group_of(thread);
     ModuleOfSets module{sets};
@@ -63,6 +67,7 @@ inline void with_process_sets(std::int64_t world_size, const RanksBySet& sets,
     // A rank whose body ends at once would close its connections while another one still opens its own.
     std::ignore = group.communicator->all_gather("connected");
     body(*connected, thread.rank);
+    if (leaving == Leaving::when_all_are_done) std::ignore = group.communicator->all_gather("done");
   });
 }
 
