@@ -32,8 +32,30 @@ std::string model_note(const json& job) {
   if (model.empty() || has_own_image ||
       std::ranges::find(contract::built_in_models, model) != contract::built_in_models.end())
     return "";
-  return fmt::format(", but the model '{}' is not built in (there is: {}): name an image, or --worker, that has it",
-                     model, fmt::join(contract::built_in_models, ", "));
+  return fmt::format("the model '{}' is not built in (there is: {}): name an image, or --worker, that has it", model,
+                     fmt::join(contract::built_in_models, ", "));
+}
+
+/// The lines that say what a check of `document` has found.
+std::string result_text(const Document& document, const std::vector<std::string>& violations) {
+  if (!document.is_ours()) return title_of(document) + ": not checked, since it is no TrainingJob\n";
+  const std::string note = violations.empty() ? model_note(document.object) : "";
+  if (violations.empty()) return fmt::format("{}: valid{}{}\n", title_of(document), note.empty() ? "" : ", but ", note);
+  std::string text;
+  for (const auto& violation : violations) text += fmt::format("{}: {}\n", title_of(document), violation);
+  return text;
+}
+
+/// As result_text(), for programs.
+json result_object(const Document& document, const std::vector<std::string>& violations) {
+  json object{{"file", document.file},   {"document", document.number},
+              {"kind", document.kind()}, {"name", document.name()},
+              {"valid", nullptr},        {"violations", violations}};
+  if (document.item != 0) object["item"] = document.item;
+  if (document.is_ours()) object["valid"] = violations.empty();
+  const std::string note = document.is_ours() && violations.empty() ? model_note(document.object) : "";
+  if (!note.empty()) object["note"] = note;
+  return object;
 }
 
 Result<std::string> render(Document document, const RenderOptions& options) {
@@ -61,10 +83,11 @@ Result<std::string> render(Document document, const RenderOptions& options) {
 
 }  // namespace
 
-int validate_files(const std::vector<std::string>& files, std::ostream& out, std::ostream& error) {
+int validate_files(const ValidateOptions& options, std::ostream& out, std::ostream& error) {
   bool is_good = true;
   bool has_checked = false;
-  for (const auto& file : files) {
+  json checked = json::array();
+  for (const auto& file : options.files) {
     const auto documents = read_documents(file);
     if (!documents) {
       error << "error: " << documents.error().message << '\n';
@@ -72,17 +95,17 @@ int validate_files(const std::vector<std::string>& files, std::ostream& out, std
       continue;
     }
     for (const auto& document : *documents) {
-      if (!document.is_ours()) {
-        out << title_of(document) << ": not checked, since it is no TrainingJob\n";
-        continue;
-      }
-      has_checked = true;
-      const auto violations = find_violations(document);
-      for (const auto& violation : violations) out << title_of(document) << ": " << violation << '\n';
-      if (violations.empty()) out << title_of(document) << ": valid" << model_note(document.object) << '\n';
+      const auto violations = document.is_ours() ? find_violations(document) : std::vector<std::string>{};
+      has_checked |= document.is_ours();
       is_good &= violations.empty();
+      if (options.format == OutputFormat::text) {
+        out << result_text(document, violations);
+      } else {
+        checked.push_back(result_object(document, violations));
+      }
     }
   }
+  if (options.format != OutputFormat::text) out << document_text(checked, options.format);
   if (is_good && !has_checked) {
     error << "error: there is no TrainingJob to check\n";
     return 1;

@@ -16,7 +16,7 @@
 
 #include "api/contract.hpp"
 #include "api/validation/validate.hpp"
-#include "api/validation/yaml.hpp"
+#include "api/yaml/yaml.hpp"
 #include "common/nearest_word.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"

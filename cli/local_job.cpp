@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -36,6 +37,13 @@ void set_gpus(json& spec, std::int64_t per_pod) {
   }
 }
 
+bool has_replicas_in_ranks_of(const json& spec) {
+  const auto training = spec.find("training");
+  if (training == spec.end()) return false;
+  const auto parsed = api::parse_training_spec(*training);
+  return parsed && api::has_replicas(parsed->strategy);
+}
+
 Result<void> fit_gpus(json& spec, const std::vector<std::string>& gpus, std::vector<std::string>& notes) {
   const std::int64_t per_pod = spec.value("gpusPerPod", std::int64_t{1});
   const std::int64_t replicas = spec.value("replicas", std::int64_t{1});
@@ -44,6 +52,8 @@ Result<void> fit_gpus(json& spec, const std::vector<std::string>& gpus, std::vec
     notes.push_back(
         fmt::format("This machine has no GPU: gpusPerPod is 0 instead of {}, and training runs on the CPU.", per_pod));
     set_gpus(spec, 0);
+    // dp and ddp2 divide each batch among as many replicas as they would among GPUs.
+    if (per_pod > 1 && has_replicas_in_ranks_of(spec)) spec["training"]["strategy"]["cpuReplicas"] = per_pod;
     return {};
   }
   if (per_pod * replicas > static_cast<std::int64_t>(gpus.size())) {
@@ -103,10 +113,33 @@ std::int64_t rank_count_of(const json& job) {
 }
 
 bool has_replicas_in_ranks(const json& job) {
-  const auto training = job.at("spec").find("training");
-  if (training == job.at("spec").end()) return false;
-  const auto parsed = api::parse_training_spec(*training);
-  return parsed && api::has_replicas(parsed->strategy);
+  return has_replicas_in_ranks_of(job.at("spec"));
+}
+
+std::vector<std::string> step_lines(const json& job) {
+  const auto given = job.at("spec").find("training");
+  if (given == job.at("spec").end()) return {};
+  const auto training = api::parse_training_spec(*given);
+  if (!training || training->task != api::Task::fit) return {};
+  const std::int64_t ranks = rank_count_of(job), batches = training->accumulate_grad_batches;
+  if (ranks * batches == 1) return {};
+  std::string line =
+      fmt::format("A step sees {} samples: batchSize {}", training->batch_size * ranks * batches, training->batch_size);
+  if (ranks > 1) line += fmt::format(" x {} ranks", ranks);
+  if (batches > 1) line += fmt::format(" x accumulateGradBatches {}", batches);
+  std::vector<std::string> lines{line + "."};
+  // The other strategies' gradients do not become a mean, for which these rules are.
+  const bool has_mean =
+      training->strategy.op == api::ReductionOp::average && !api::has_own_parameters(training->strategy);
+  if (ranks > 1 && has_mean && training->optimizer.lr_scaling == api::LrScaling::none) {
+    const double lr = training->optimizer.lr;
+    const auto count = static_cast<double>(ranks);
+    lines.push_back(
+        fmt::format("optimizer.lr stays {:.6g} for {} ranks: optimizer.lrScaling linear would make it {:.6g}, "
+                    "and sqrt {:.6g}.",
+                    lr, ranks, lr * count, lr * std::sqrt(count)));
+  }
+  return lines;
 }
 
 json with_one_rank_per_pod(json job, std::int64_t rank_count) {
@@ -129,7 +162,9 @@ Result<LocalJob> with_devices_of_one_rank(json job, std::int64_t device_count, b
   json& spec = job.at("spec");
   spec["replicas"] = 1;
   set_gpus(spec, has_gpus ? device_count : 0);
-  if (!has_gpus) spec["training"]["strategy"]["cpuReplicas"] = device_count;
+  json& strategy = spec["training"]["strategy"];
+  if (has_gpus) strategy.erase("cpuReplicas");
+  if (!has_gpus) strategy["cpuReplicas"] = device_count;
   if (const auto violations = api::validate_training_job(job); !violations.empty())
     return fail(ErrorKind::invalid,
                 fmt::format("with {} devices: {}", device_count, api::to_string(violations.front())));
@@ -155,6 +190,11 @@ Result<LocalJob> with_devices(json job, std::int64_t device_count, bool has_gpus
     changed.notes.push_back(
         fmt::format("--devices: {} rank{}, {}, in place of spec.replicas {} and spec.gpusPerPod {}.", rank_count,
                     rank_count == 1 ? "" : "s", has_gpus ? "each with a GPU" : "on the CPU", replicas, per_pod));
+  }
+  if (rank_count > 1 && changed.object.value("/spec/training/strategy/hierarchical"_json_pointer, false)) {
+    changed.notes.emplace_back(
+        "--devices: each rank is a pod of its own, so that strategy.hierarchical combines nothing within pods. Without "
+        "--devices a pod has gpusPerPod ranks.");
   }
   return changed;
 }

@@ -41,7 +41,7 @@ struct Arguments {
   bool is_verbose = false;
   RunOptions run;
   RunCommandOptions command;
-  std::vector<std::string> validated_files;
+  ValidateOptions validate;
   RenderOptions render;
   LogsOptions logs;
   PsOptions ps;
@@ -142,9 +142,10 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
 CLI::App* declare_validate(CLI::App& app, Arguments& arguments) {
   CLI::App* validate =
       app.add_subcommand("validate", "Check TrainingJobs for all that the API server or the operator would refuse");
-  validate->add_option("FILE", arguments.validated_files, "YAML files; - reads standard input")
+  validate->add_option("FILE", arguments.validate.files, "YAML files; - reads standard input")
       ->type_name("YAML")
       ->required();
+  add_output(*validate, arguments.validate.format, "text");
   validate->footer(
       "This check is stricter than the API server: it also refuses a key that is given twice, and a mistyped field of\n"
       "spec.template, which the server refuses only when the operator creates the pods.\n"
@@ -411,7 +412,7 @@ int main(int argc, char** argv) {
   }
   if (completion_app->parsed()) return print_completion(app, arguments.shell, arguments.command.command);
   if (separator != argv + argc) return usage_error("only `trainyard run` takes a command after --");
-  if (validate_app->parsed()) return validate_files(arguments.validated_files, std::cout, std::cerr);
+  if (validate_app->parsed()) return validate_files(arguments.validate, std::cout, std::cerr);
   if (render_app->parsed()) return render_file(arguments.render, std::cout, std::cerr);
   if (logs_app->parsed()) return print_logs(arguments.logs);
   if (ps_app->parsed()) return list_runs(arguments.ps);

@@ -202,6 +202,7 @@ int run_document(const Document& document, const Machine& machine, const std::st
   const std::int64_t ranks = rank_count_of(prepared->job.object);
   console.print(fmt::format("{}: {} process{} on {}, in {}", document.name(), ranks, ranks == 1 ? "" : "es",
                             seats->empty() ? "this machine" : to_string(machine.hosts), folder->path().string()));
+  for (const auto& line : step_lines(prepared->job.object)) console.print(line);
   JobRunOptions options{.kubelet = machine.kubelet, .shown_logs = {}};
   if (!seats->empty()) {
     if (const auto used = use_seats(options.kubelet, *seats, ssh_config); !used) return report(used.error());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <regex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,8 +47,15 @@ tl::unexpected<Error> no_value(std::string sentence) {
 Outcome text_method(std::string_view name, const std::string& text, const std::string& argument) {
   if (name == "startsWith") return json(text.starts_with(argument));
   if (name == "endsWith") return json(text.ends_with(argument));
-  // The rules use only patterns that RE2 and ECMAScript read alike; the corpus of specs tests that.
-  if (name == "matches") return json(std::regex_search(text, std::regex{argument}));
+  if (name == "matches") {
+    // std::regex calls itself for each character, and the stack ends at some tens of thousands. No field with a pattern
+    // may be nearly as long.
+    constexpr std::size_t length_max = 4'096;
+    if (text.size() > length_max)
+      return no_value(fmt::format("has {} bytes, and no valid value is nearly as long", text.size()));
+    // The rules use only patterns that RE2 and ECMAScript read alike; the corpus of specs tests that.
+    return json(std::regex_search(text, std::regex{argument}));
+  }
   return no_value(fmt::format("no method {} of strings", name));
 }
 
@@ -74,6 +82,13 @@ Outcome add(const json& left, const json& right) {
     return json(left.get<std::int64_t>() + right.get<std::int64_t>());
   }
   return no_value(fmt::format("no sum of {} and {}", left.type_name(), right.type_name()));
+}
+
+Outcome remainder(const json& left, const json& right) {
+  if (!left.is_number_integer() || !right.is_number_integer() || right == 0)
+    return no_value(fmt::format("% does not take {} and {}", left.dump(), right.dump()));
+  // The one remainder that C++ has no value for.
+  return json(right == -1 ? 0 : left.get<std::int64_t>() % right.get<std::int64_t>());
 }
 
 Outcome call_function(std::string_view name, const json& argument) {
@@ -197,6 +212,7 @@ class Evaluation {
     const Value right = TRY(evaluate(*node.children[1]));
     if (node.text == "in") return contains(*left, *right);
     if (node.text == "+") return add(*left, *right);
+    if (node.text == "%") return remainder(*left, *right);
     return compare(node.text, *left, *right);
   }
 
@@ -264,6 +280,14 @@ Result<bool> keeps_rule(std::string_view rule, const json& self, const json* old
   evaluation.bind("self", self);
   if (old_self != nullptr) evaluation.bind("oldSelf", *old_self);
   return evaluation.truth(*expression);
+}
+
+std::set<std::string> fields_of_self(std::string_view rule) {
+  static const std::regex read_field{R"(\bself\.([A-Za-z]+))"};
+  std::set<std::string> fields;
+  for (std::cregex_iterator found{rule.data(), rule.data() + rule.size(), read_field}, end; found != end; ++found)
+    fields.insert(found->str(1));
+  return fields;
 }
 
 bool is_about_changes(std::string_view rule) {

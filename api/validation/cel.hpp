@@ -1,6 +1,8 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "common/result.hpp"
@@ -15,6 +17,9 @@ namespace trainyard::api::cel {
 /// type), or it uses other CEL.
 [[nodiscard]] Result<bool> keeps_rule(std::string_view rule, const nlohmann::json& self,
                                       const nlohmann::json* old_self);
+
+/// The names of the fields of `self` that the rule reads, as its text has them: `self.replicas`.
+[[nodiscard]] std::set<std::string> fields_of_self(std::string_view rule);
 
 /// True when the rule compares with the stored value, and so does not apply to new objects.
 [[nodiscard]] bool is_about_changes(std::string_view rule);

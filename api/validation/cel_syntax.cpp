@@ -95,7 +95,11 @@ class Parser {
   }
 
   NodePointer parse_sum() {
-    return parse_binary({"+"}, [this] { return parse_unary(); });
+    return parse_binary({"+"}, [this] { return parse_remainder(); });
+  }
+
+  NodePointer parse_remainder() {
+    return parse_binary({"%"}, [this] { return parse_unary(); });
   }
 
   template <typename Operand>

@@ -35,7 +35,7 @@ struct Node {
 };
 
 /// Parses a rule. ErrorKind::invalid if `expression` is not CEL, or uses more than literals (single-quoted strings,
-/// integers, true, false), lists, fields, indexes, calls, ! && || == != < <= > >= in + ?:, has(), all() and exists().
+/// integers, true, false), lists, fields, indexes, calls, ! && || == != < <= > >= in + % ?:, has(), all() and exists().
 [[nodiscard]] Result<std::unique_ptr<Node>> parse(std::string_view expression);
 
 }  // namespace trainyard::api::cel

@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <regex>
+#include <utility>
 
 #include "api/validation/cel.hpp"
 #include "api/validation/schema.hpp"
-#include "api/validation/yaml.hpp"
-#include "common/check.hpp"
 
 namespace trainyard::api {
 namespace {
@@ -66,11 +65,8 @@ using nlohmann::json;
 
 /// Schema of the whole object, from the built-in CRD.
 const json& training_job_schema() {
-  static const json schema = [] {
-    const auto documents = parse_yaml(training_job_crd());
-    check(documents && documents->size() == 1, "the built-in CRD is one YAML document");
-    return documents->front().at("spec").at("versions").at(0).at("schema").at("openAPIV3Schema");
-  }();
+  static const json schema =
+      json::parse(training_job_crd()).at("spec").at("versions").at(0).at("schema").at("openAPIV3Schema");
   return schema;
 }
 
@@ -161,6 +157,20 @@ std::vector<Violation> validate(const json& given, const json* stored) {
   return violations;
 }
 
+/// The schema of a spec with those of its rules that read no fields but `training` and `checkpoint`.
+json of_training(json spec) {
+  json rules = json::array();
+  for (json& rule : spec.at("x-kubernetes-validations")) {
+    const auto& text = rule.at("rule").get_ref<const std::string&>();
+    const bool is_theirs = std::ranges::all_of(cel::fields_of_self(text), [](const std::string& field) {
+      return field == "training" || field == "checkpoint";
+    });
+    if (is_theirs) rules.push_back(std::move(rule));
+  }
+  spec["x-kubernetes-validations"] = std::move(rules);
+  return spec;
+}
+
 }  // namespace
 
 std::string to_string(const Violation& violation) {
@@ -176,6 +186,17 @@ json with_defaults(json object) {
 
 std::vector<Violation> validate_training_job(const json& object) {
   return validate(object, nullptr);
+}
+
+std::vector<Violation> validate_training(const json& parts) {
+  const json spec = with_schema_defaults(spec_schema(), parts);
+  std::vector<Violation> violations = check_schema(spec_schema(), spec, "spec");
+  visit_values(spec_schema(), spec, "spec", [&](const json& schema, const json& value, const std::string& path) {
+    if (!is_well_formed(schema, value)) return;
+    append(violations, path == "spec" ? check_rules(of_training(schema), value, nullptr, path)
+                                      : check_rules(schema, value, nullptr, path));
+  });
+  return violations;
 }
 
 std::vector<Violation> validate_status(const json& status) {

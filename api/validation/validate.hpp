@@ -11,7 +11,7 @@
 /// server's.
 namespace trainyard::api {
 
-/// crds/trainingjobs.trainyard.dev.yaml as it was when the program was built.
+/// crds/trainingjobs.trainyard.dev.yaml as it was when the program was built, as JSON.
 [[nodiscard]] std::string_view training_job_crd();
 
 /// The violations for which the API server refuses a user's metadata: unknown fields, wrong types, a missing name,
@@ -28,6 +28,10 @@ namespace trainyard::api {
 /// The violations of `after` as an update of the stored `before`: those of validate_training_job(), and each change of
 /// an immutable field.
 [[nodiscard]] std::vector<Violation> validate_update(const nlohmann::json& before, const nlohmann::json& after);
+
+/// The violations in the fields `training` and `checkpoint` of a spec, for what trains without an API server that has
+/// seen the whole job. Rules that read other fields too, such as the template's volumes, are not judged.
+[[nodiscard]] std::vector<Violation> validate_training(const nlohmann::json& parts);
 
 /// The violations of the CRD's schema in a TrainingJob's status.
 [[nodiscard]] std::vector<Violation> validate_status(const nlohmann::json& status);

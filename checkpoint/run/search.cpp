@@ -10,6 +10,7 @@
 #include "checkpoint/run/fence.hpp"
 #include "checkpoint/run/inventory.hpp"
 #include "checkpoint/run/superseded.hpp"
+#include "common/text.hpp"
 #include "common/try.hpp"
 
 namespace trainyard::checkpoint {
@@ -21,14 +22,14 @@ bool is_our_own(const Identity& other, const Identity& ours) {
 
 Result<void> check_may_resume(const storage::Store& store, const Identity& resumer, const Manifest& manifest) {
   if (is_same_life(manifest.identity, resumer) || manifest.identity.fingerprint == resumer.fingerprint) return {};
-  return fail(
-      ErrorKind::invalid,
-      fmt::format(
-          "{} was saved by job {} with another model or other data: set checkpoint.resume: none to begin afresh "
-          "there, or choose another checkpoint.uri; where `trainyard run` chose the folder, choose another with --dir, "
-          "or "
-          "remove it",
-          store.uri_of(folder_key(manifest.id)), manifest.identity.job));
+  constexpr std::size_t shown_bytes = 200;
+  return fail(ErrorKind::invalid,
+              fmt::format("{} was saved by job {} with another model or other data ({} there, {} here): set "
+                          "checkpoint.resume: none to begin afresh there, or choose another checkpoint.uri; where "
+                          "`trainyard run` chose the folder, choose another with --dir, or remove it",
+                          store.uri_of(folder_key(manifest.id)), manifest.identity.job,
+                          keep_beginning(manifest.identity.fingerprint, shown_bytes),
+                          keep_beginning(resumer.fingerprint, shown_bytes)));
 }
 
 // Does not fetch a manifest whose listed size is above the limit.

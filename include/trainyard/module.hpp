@@ -33,12 +33,13 @@ namespace train {
 class RankContext;
 }
 
-/// The result of training_step, and the argument of training_step_end: a loss, and any other values.
+/// What a step returns for the function that follows it on the rank's whole batch: a loss, and any other values. The
+/// steps are training_step, validation_step and test_step, the functions training_step_end and so on.
 struct StepOutput {
   StepOutput() = default;
   StepOutput(torch::Tensor loss) : loss{std::move(loss)} {}  // implicit: `return cross_entropy(...)` is the usual step
 
-  torch::Tensor loss;  ///< Scalar. May be undefined if training_step_end computes the loss from `values`.
+  torch::Tensor loss;  ///< Scalar. In training it may be undefined if training_step_end computes it from `values`.
   std::map<std::string, torch::Tensor> values;
 };
 
@@ -62,12 +63,19 @@ class Module : public torch::nn::Module {
 
   /// Logs the metrics of one batch of the validation set, in evaluation mode and without gradients. The job's status
   /// shows "val_loss" and "val_accuracy". Each metric's mean is over all samples, each exactly once. Without an
-  /// override nothing is validated.
-  virtual void validation_step(const Batch& batch, std::int64_t batch_index);
+  /// override nothing is validated. Returns what validation_step_end needs, which is nothing (`return {};`) for metrics
+  /// that are means over samples.
+  virtual StepOutput validation_step(const Batch& batch, std::int64_t batch_index);
+  /// Logs the metrics that need the rank's whole batch, of what validation_step has returned: does nothing unless
+  /// overridden. With the strategies dp and ddp2 `output` is joined from those of all devices' parts of the batch, as
+  /// for training_step_end. Each metric counts with the samples of the batch.
+  virtual void validation_step_end(StepOutput output);
 
   /// Logs the metrics of one batch of the test set, as validation_step does, for a job whose training.task is test:
   /// calls validation_step unless overridden.
-  virtual void test_step(const Batch& batch, std::int64_t batch_index);
+  virtual StepOutput test_step(const Batch& batch, std::int64_t batch_index);
+  /// As validation_step_end, after test_step: calls validation_step_end unless overridden.
+  virtual void test_step_end(StepOutput output);
   /// Returns the predictions for one batch, by name, for a job whose training.task is predict: each tensor's first
   /// dimension is the batch, and names, dtypes and shapes of samples are equal in all batches. In evaluation mode and
   /// without gradients. Throws InvalidJob unless overridden.
@@ -151,9 +159,9 @@ class Module : public torch::nn::Module {
   [[nodiscard]] const ProcessSet& process_set(std::string_view name) const;
 
   /// Adds the scalar `value` to the metric `name`, without waiting for the device. May be called in training_step,
-  /// training_step_end, validation_step and test_step, and by callbacks where their functions say so. Throws
-  /// std::invalid_argument, naming the metric, for a value that is no scalar, for a name that is not one line of 1 to
-  /// 200 bytes, for one name with two reductions, and in training for a name that the trainer uses itself: "loss",
+  /// validation_step and test_step, in the functions that follow them, and by callbacks where their functions say so.
+  /// Throws std::invalid_argument, naming the metric, for a value that is no scalar, for a name that is not one line of
+  /// 1 to 200 bytes, for one name with two reductions, and in training for a name that the trainer uses itself: "loss",
   /// "samplesPerSecond", "stepTimes/...", "lr" where the job changes it, "grad_norm" where it clips, and with named
   /// optimizers "NAME_loss", and "NAME_grad_norm" in place of "grad_norm".
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& options = {});
@@ -166,7 +174,7 @@ class Module : public torch::nn::Module {
   /// image: [C, H, W], or [N, C, H, W] for up to 256 images side by side, with 1 (gray) or 3 channels and sides up to
   /// 8192, on any device; uint8, or floats in [0, 1] (others are clamped). It may be changed afterwards. Does not wait
   /// for the device. Throws std::invalid_argument for another shape or type, also without snapshots. May be called in
-  /// training_step, training_step_end, validation_step, test_step and predict_step.
+  /// training_step, validation_step, test_step, in the functions that follow them, and in predict_step.
   void log_image(std::string_view name, const torch::Tensor& image);
 
   /// Sets the source of the facts; nullptr: none. Only the worker calls it.

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <utility>
 
-#include "api/validation/yaml.hpp"
+#include "api/yaml/yaml.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"
 #include "operator/kube/exec_plugin.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "api/contract.hpp"
-#include "api/validation/yaml.hpp"
+#include "api/yaml/yaml.hpp"
 #include "tests/chart/tools.hpp"
 #include "tests/skips.hpp"
 

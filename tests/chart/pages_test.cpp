@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "api/contract.hpp"
-#include "api/validation/yaml.hpp"
+#include "api/yaml/yaml.hpp"
 #include "operator/manager/metrics.hpp"
 #include "operator/manifest/objects.hpp"
 #include "operator/manifest/security.hpp"

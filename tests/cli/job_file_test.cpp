@@ -147,14 +147,54 @@ TEST_F(JobFile, ListsTwentyFaultsAndThenOnlyTheirNumber) {
 class FileCommands : public JobFile {
  protected:
   int validate(const std::string& text) {
-    return validate_files({folder_.write("job.yaml", text).string()}, out_, errors_);
+    return validate_files({.files = {folder_.write("job.yaml", text).string()}, .format = format_}, out_, errors_);
   }
   int render(const std::string& text) {
     return render_file({.file = folder_.write("job.yaml", text).string()}, out_, errors_);
   }
 
+  OutputFormat format_ = OutputFormat::text;
   std::ostringstream out_, errors_;
 };
+
+TEST_F(FileCommands, ValidateListsEachDocumentForPrograms) {
+  format_ = OutputFormat::json;
+  json list{{"apiVersion", "v1"}, {"kind", "List"}, {"items", json::array({json::parse(job_)})}};
+  list["items"][0]["spec"]["replicas"] = 0;
+  EXPECT_EQ(validate(job_ + "\n---\n{apiVersion: v1, kind: Secret, metadata: {name: s}}\n---\n" + list.dump()), 1);
+  const std::string file = folder_.file("job.yaml").string();
+  const json expected = json::array({{{"file", file},
+                                      {"document", 1},
+                                      {"kind", "TrainingJob"},
+                                      {"name", "a"},
+                                      {"valid", true},
+                                      {"violations", json::array()},
+                                      {"note", "the model 'm' is not built in"}},
+                                     {{"file", file},
+                                      {"document", 2},
+                                      {"kind", "Secret"},
+                                      {"name", "s"},
+                                      {"valid", nullptr},
+                                      {"violations", json::array()}},
+                                     {{"file", file},
+                                      {"document", 3},
+                                      {"item", 1},
+                                      {"kind", "TrainingJob"},
+                                      {"name", "a"},
+                                      {"valid", false},
+                                      {"violations", {"spec.replicas: must be at least 1, got 0"}}}});
+  json said = json::parse(out_.str());
+  EXPECT_THAT(said[0]["note"].get<std::string>(), testing::StartsWith("the model 'm' is not built in (there is: "));
+  said[0]["note"] = "the model 'm' is not built in";
+  EXPECT_EQ(said, expected);
+}
+
+TEST_F(FileCommands, ValidateOfAFileThatCannotBeReadPrintsAnEmptyListForPrograms) {
+  format_ = OutputFormat::yaml;
+  EXPECT_EQ(validate("a: ["), 1);
+  EXPECT_EQ(out_.str(), "[]\n");
+  EXPECT_THAT(errors_.str(), testing::StartsWith("error: "));
+}
 
 TEST_F(FileCommands, NoteNoModelThatAFileHas) {
   std::string job = job_;

@@ -34,6 +34,20 @@ TEST(AdaptToMachine, WithoutGpusTrainsOnTheCpuAndSaysSo) {
                               "This machine has no GPU: gpusPerPod is 0 instead of 1, and training runs on the CPU."));
 }
 
+TEST(AdaptToMachine, WithoutGpusDpAndDdp2DivideBatchesAmongAsManyReplicas) {
+  for (const char* name : {"dp", "ddp2", "ddp"}) {
+    json job = a_job(training);
+    job["spec"]["replicas"] = 1;
+    job["spec"]["gpusPerPod"] = 4;
+    job["spec"]["training"]["strategy"] = {{"name", name}};
+    const auto adapted = adapt_to_machine(job, {}, {}, "/run/checkpoints");
+    ASSERT_TRUE(adapted) << adapted.error().message;
+    json expected{{"name", name}};
+    if (name != std::string{"ddp"}) expected["cpuReplicas"] = 4;
+    EXPECT_EQ(adapted->object["spec"]["training"]["strategy"], expected);
+  }
+}
+
 TEST(AdaptToMachine, WithoutGpusContainersAskForNone) {
   const auto job =
       adapt_to_machine(a_job(R"({"template": {"spec": {"containers": [{"name": "worker", "image": "i", "command": ["x"],
@@ -95,12 +109,13 @@ TEST(WithDevices, GivesAllDevicesToTheOneRankOfDp) {
   job["spec"]["replicas"] = 2;
   job["spec"]["gpusPerPod"] = 4;
   for (const char* name : {"dp", "ddp2"}) {
-    job["spec"]["training"]["strategy"] = {{"name", name}};
+    job["spec"]["training"]["strategy"] = {{"name", name}, {"cpuReplicas", 2}};
     EXPECT_EQ(rank_count_of(job), 2);
     const auto gpus = with_devices(job, 3, true);
     ASSERT_TRUE(gpus) << gpus.error().message;
     EXPECT_EQ(gpus->object["spec"]["replicas"], 1);
     EXPECT_EQ(gpus->object["spec"]["gpusPerPod"], 3);
+    EXPECT_FALSE(gpus->object["spec"]["training"]["strategy"].contains("cpuReplicas"));
     EXPECT_THAT(gpus->notes, testing::ElementsAre("--devices: one rank, which divides its batches among 3 GPUs."));
     const auto processors = with_devices(job, 3, false);
     ASSERT_TRUE(processors) << processors.error().message;
@@ -110,6 +125,46 @@ TEST(WithDevices, GivesAllDevicesToTheOneRankOfDp) {
   }
   EXPECT_THAT(with_devices(job, 65, false).error().message,
               HasSubstr("with 65 devices: spec.training.strategy.cpuReplicas"));
+}
+
+TEST(WithDevices, SaysThatNothingIsCombinedWithinPodsOfOneRank) {
+  json job = a_job(training);
+  job["spec"]["training"]["strategy"] = {{"name", "bagua"}, {"hierarchical", true}};
+  EXPECT_THAT(with_devices(job, 2, true)->notes,
+              testing::ElementsAre(HasSubstr("strategy.hierarchical combines nothing within pods")));
+  EXPECT_THAT(with_devices(job, 1, true)->notes, testing::ElementsAre(HasSubstr("1 rank, each with a GPU")));
+}
+
+TEST(StepLines, SayHowManySamplesAStepSeesAndWhatScalingWouldMakeOfTheLearningRate) {
+  json job = a_job(training);
+  job["spec"]["gpusPerPod"] = 4;
+  json& of_job = job["spec"]["training"];
+  of_job["batchSize"] = 100;
+  of_job["optimizer"]["lr"] = 0.001;
+  const std::string samples = "A step sees 800 samples: batchSize 100 x 8 ranks.";
+  EXPECT_THAT(step_lines(job), testing::ElementsAre(samples,
+                                                    "optimizer.lr stays 0.001 for 8 ranks: optimizer.lrScaling "
+                                                    "linear would make it 0.008, and sqrt 0.00282843."));
+  of_job["optimizer"]["lrScaling"] = "linear";
+  EXPECT_THAT(step_lines(job), testing::ElementsAre(samples));
+  of_job["optimizer"]["lrScaling"] = "none";
+  of_job["accumulateGradBatches"] = 2;
+  of_job["strategy"] = {{"name", "horovod"}, {"op", "sum"}};
+  const std::string more = "A step sees 1600 samples: batchSize 100 x 8 ranks x accumulateGradBatches 2.";
+  EXPECT_THAT(step_lines(job), testing::ElementsAre(more));
+  of_job["strategy"] = {{"name", "bagua"}, {"algorithm", "decentralized"}};
+  EXPECT_THAT(step_lines(job), testing::ElementsAre(more));
+  of_job["strategy"] = {{"name", "dp"}};
+  job["spec"]["replicas"] = 1;
+  EXPECT_THAT(step_lines(job),
+              testing::ElementsAre("A step sees 200 samples: batchSize 100 x accumulateGradBatches 2."));
+  of_job["accumulateGradBatches"] = 1;
+  EXPECT_THAT(step_lines(job), testing::IsEmpty());
+  job["spec"]["replicas"] = 4;
+  of_job["task"] = "test";
+  EXPECT_THAT(step_lines(job), testing::IsEmpty());
+  job["spec"].erase("training");
+  EXPECT_THAT(step_lines(job), testing::IsEmpty());
 }
 
 TEST(WithDevices, LeavesOutTheGpusThatAContainerAsksFor) {

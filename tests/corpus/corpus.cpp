@@ -6,7 +6,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "api/validation/yaml.hpp"
+#include "api/yaml/yaml.hpp"
 #include "tests/paths/paths.hpp"
 
 namespace trainyard::corpus {

@@ -151,7 +151,7 @@ StepOutput DeepLiif::training_step(const Batch& batch, std::int64_t /*batch_inde
   return loss;
 }
 
-void DeepLiif::validation_step(const Batch& batch, std::int64_t /*batch_index*/) {
+StepOutput DeepLiif::validation_step(const Batch& batch, std::int64_t /*batch_index*/) {
   check(batch);
   const std::vector<torch::Tensor> fakes = make_fakes(batch.inputs);
   torch::Tensor sum;
@@ -162,6 +162,7 @@ void DeepLiif::validation_step(const Batch& batch, std::int64_t /*batch_index*/)
     sum = sum.defined() ? sum + part : part;
   }
   log("val_loss", sum);
+  return {};
 }
 
 std::vector<torch::Tensor> DeepLiif::make_fakes(const torch::Tensor& input) {

@@ -52,7 +52,7 @@ class DeepLiif final : public Module {
 
   [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index) override;
   /// Logs val_loss, the weighted sum of the G_L1 losses, and each of these as G_L1_NAME_val.
-  void validation_step(const Batch& batch, std::int64_t batch_index) override;
+  StepOutput validation_step(const Batch& batch, std::int64_t batch_index) override;
   /// D, then G: the optimizer of all discriminators, and that of all generators.
   [[nodiscard]] std::vector<NamedOptimizer> configure_named_optimizers(const OptimizerSpec& spec) override;
 

@@ -66,13 +66,14 @@ StepOutput FashionCNN::training_step(const Batch& batch, std::int64_t /*batch_in
   return torch::cross_entropy_loss(forward(batch.inputs), batch.targets);
 }
 
-void FashionCNN::validation_step(const Batch& batch, std::int64_t batch_index) {
+StepOutput FashionCNN::validation_step(const Batch& batch, std::int64_t batch_index) {
   check_fashion(batch);
   const torch::Tensor logits = forward(batch.inputs);
   const torch::Tensor is_right = logits.argmax(1).eq(batch.targets);
   log("val_loss", torch::cross_entropy_loss(logits, batch.targets));
   log("val_accuracy", is_right.to(torch::kDouble).mean());
   if (batch_index == 0) log_image("validation", framed(batch.inputs, is_right));
+  return {};
 }
 
 std::map<std::string, torch::Tensor> FashionCNN::predict_step(const Batch& batch, std::int64_t /*batch_index*/) {

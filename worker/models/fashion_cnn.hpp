@@ -17,7 +17,7 @@ class FashionCNN final : public Module {
   [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index) override;
   /// Logs the first 16 images of this rank as "validation", with green frames where the predicted class is right and
   /// red ones where it is wrong.
-  void validation_step(const Batch& batch, std::int64_t batch_index) override;
+  StepOutput validation_step(const Batch& batch, std::int64_t batch_index) override;
   /// "logits": float [B, classes]; "class": int64 [B], the class with the largest of them.
   [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch& batch,
                                                                   std::int64_t batch_index) override;

@@ -167,8 +167,9 @@ StepOutput Gpt2::training_step(const Batch& batch, std::int64_t /*batch_index*/)
   return loss(batch);
 }
 
-void Gpt2::validation_step(const Batch& batch, std::int64_t /*batch_index*/) {
+StepOutput Gpt2::validation_step(const Batch& batch, std::int64_t /*batch_index*/) {
   log("val_loss", loss(batch));
+  return {};
 }
 
 torch::Tensor Gpt2::loss(const Batch& batch) {

@@ -34,7 +34,7 @@ class Gpt2 final : public Module {
 
   [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index) override;
   /// Logs val_loss, the mean over the tokens.
-  void validation_step(const Batch& batch, std::int64_t batch_index) override;
+  StepOutput validation_step(const Batch& batch, std::int64_t batch_index) override;
   [[nodiscard]] std::int64_t classes() const override { return sizes_.vocabulary; }
 
  private:

@@ -122,11 +122,12 @@ StepOutput ResNet::training_step(const Batch& batch, std::int64_t /*batch_index*
   return torch::cross_entropy_loss(forward(batch.inputs), batch.targets);
 }
 
-void ResNet::validation_step(const Batch& batch, std::int64_t /*batch_index*/) {
+StepOutput ResNet::validation_step(const Batch& batch, std::int64_t /*batch_index*/) {
   check(batch);
   const torch::Tensor logits = forward(batch.inputs);
   log("val_loss", torch::cross_entropy_loss(logits, batch.targets));
   log("val_accuracy", logits.argmax(1).eq(batch.targets).to(torch::kDouble).mean());
+  return {};
 }
 
 std::map<std::string, torch::Tensor> ResNet::predict_step(const Batch& batch, std::int64_t /*batch_index*/) {

@@ -22,7 +22,7 @@ class ResNet : public Module {
 
   [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index) override;
   /// Logs val_loss and val_accuracy.
-  void validation_step(const Batch& batch, std::int64_t batch_index) override;
+  StepOutput validation_step(const Batch& batch, std::int64_t batch_index) override;
   /// "logits": float [B, classes]; "class": int64 [B], the class with the largest of them.
   [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch& batch,
                                                                   std::int64_t batch_index) override;

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <torch/types.h>
 
+#include <cstddef>
 #include <exception>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/try.hpp"
 #include "worker/dist/torch_error.hpp"
@@ -34,6 +37,23 @@ std::vector<torch::Tensor> detached(const NamedTensors& tensors) {
   std::vector<torch::Tensor> found;
   for (const auto& [name, tensor] : tensors) found.push_back(tensor.detach());
   return found;
+}
+
+/// `tensors` in their order, divided into messages of at least one tensor and otherwise at most 32 MiB. A rank has a
+/// packed copy of one message at a time: one of a whole model would be the most memory that a training ever takes.
+std::vector<std::vector<torch::Tensor>> in_messages(const std::vector<torch::Tensor>& tensors) {
+  constexpr std::size_t message_bytes_max = std::size_t{32} << 20;
+  std::vector<std::vector<torch::Tensor>> messages;
+  std::size_t bytes = 0;
+  for (const torch::Tensor& tensor : tensors) {
+    if (messages.empty() || bytes + tensor.nbytes() > message_bytes_max) {
+      messages.emplace_back();
+      bytes = 0;
+    }
+    messages.back().push_back(tensor);
+    bytes += tensor.nbytes();
+  }
+  return messages;
 }
 
 /// True when `error`, thrown while `tensors` were sent, is the failure of this rank's own device or kernels and not the
@@ -101,12 +121,15 @@ Result<void> broadcast_from_rank0(const NamedTensors& tensors,
                                   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group, const WaitForWork& wait,
                                   std::string_view what) {
   if (tensors.empty()) return {};
+  const std::string name = fmt::format("the broadcast of {}", what);
   try {
-    BufferBroadcast broadcast{detached(tensors), process_group};
-    const std::string name = fmt::format("the broadcast of {}", what);
-    TRY(wait(broadcast.begin(), name));
-    broadcast.finish();
-    TRY(wait(broadcast.meet(), name));
+    std::optional<BufferBroadcast> broadcast;
+    for (const std::vector<torch::Tensor>& message : in_messages(detached(tensors))) {
+      broadcast.emplace(message, process_group);
+      TRY(wait(broadcast->begin(), name));
+      broadcast->finish();
+    }
+    TRY(wait(broadcast->meet(), name));
   } catch (const std::exception& error) {
     if (is_own_failure(error, tensors)) throw;
     return fail(ErrorKind::unavailable, fmt::format("broadcasting {}: {}", what, dist::message_of(error)));

@@ -78,8 +78,13 @@ Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Data
         metrics.set_batch_size(batch.size());
         const Autocast autocast{options.format, options.device};
         const Batch own = converted(batch, options.format);
-        const ProgramCall call{options.function};
-        options.step ? options.step(own, round) : module.validation_step(own, round);
+        StepOutput output;
+        {
+          const ProgramCall call{options.function};
+          output = options.step ? options.step(own, round) : module.validation_step(own, round);
+        }
+        const ProgramCall call{options.end_function};
+        options.step_end ? options.step_end(std::move(output)) : module.validation_step_end(std::move(output));
       }));
       const auto goes_on = TRY(rounds.finish());
       if (!goes_on) return std::nullopt;

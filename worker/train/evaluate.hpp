@@ -38,13 +38,17 @@ struct EvaluationOptions {
   std::int64_t loader_threads = 0;     ///< Threads that gather batches ahead.
   NumberFormat format{};               ///< Format of batches, and of the module's arithmetic.
   /// Called for each batch. Not set: the module's validation_step.
-  std::function<void(const Batch& batch, std::int64_t batch_index)> step{};
+  std::function<StepOutput(const Batch& batch, std::int64_t batch_index)> step{};
   std::string_view function = "validation_step()";  ///< Name of the function that `step` calls, for messages.
+  /// Called with what the step has returned. Not set: the module's validation_step_end.
+  std::function<void(StepOutput output)> step_end{};
+  std::string_view end_function = "validation_step_end()";  ///< As `function`, of `step_end`.
 };
 
-/// The metrics that the module logs in `options.step` over all of `dataset`: each sample exactly once, divided among
-/// the ranks, a batch at a time. Leaves the module's modes, parameters, buffers and the random generators unchanged.
-/// Nothing when a round's finish() returned false. Collective; errors of the communicator and of the rounds.
+/// The metrics that the module logs in `options.step` and `options.step_end` over all of `dataset`: each sample exactly
+/// once, divided among the ranks, a batch at a time. Leaves the module's modes, parameters, buffers and the random
+/// generators unchanged. Nothing when a round's finish() returned false. Collective; errors of the communicator and of
+/// the rounds.
 [[nodiscard]] Result<std::optional<observe::MetricValues>> evaluate(Module& module, const Dataset& dataset,
                                                                     const EvaluationOptions& options,
                                                                     checkpoint::Communicator& communicator,

@@ -32,18 +32,23 @@ constexpr auto evaluation_report_interval = 250ms;
 constexpr std::string_view evaluation_phase = "Validating";
 
 struct TaskWords {
-  std::string_view done;      // "tested 100 samples"
-  std::string_view function;  // of the module, that is called for each batch
+  std::string_view name;            // as training.task has it
+  std::string_view done;            // "tested 100 samples"
+  std::string_view function;        // of the module, that is called for each batch
+  std::string_view end_function{};  // of the module, that follows it
 };
 
 TaskWords words_of(api::Task task) {
   switch (task) {
     case api::Task::test:
-      return {.done = "tested", .function = "test_step()"};
+      return {.name = "test", .done = "tested", .function = "test_step()", .end_function = "test_step_end()"};
     case api::Task::predict:
-      return {.done = "predicted", .function = "predict_step()"};
+      return {.name = "predict", .done = "predicted", .function = "predict_step()"};
     default:
-      return {.done = "validated", .function = "validation_step()"};
+      return {.name = "validate",
+              .done = "validated",
+              .function = "validation_step()",
+              .end_function = "validation_step_end()"};
   }
 }
 
@@ -78,6 +83,7 @@ class EvaluationJob {
     if (parts_.log_files != nullptr) parts_.log_files->begin(/*step=*/0, /*epoch=*/1);
     progress_.total_steps = data::steps_for(parts_.data.size(), parts_.training.batch_size, parts_.group.world_size);
     report(evaluation_phase);
+    if (is_rank0()) log_beginning();
     const auto values = evaluate();
     if (!written_) return end_rank(Stage::save, written_.error());
     if (!values) return lost(parts_.link, Stage::step, values.error());
@@ -91,6 +97,16 @@ class EvaluationJob {
  private:
   [[nodiscard]] bool predicts() const { return parts_.training.task == api::Task::predict; }
   [[nodiscard]] bool is_rank0() const { return parts_.group.rank == 0; }
+
+  void log_beginning() const {
+    logging::info("evaluation begins", {{"task", words_of(parts_.training.task).name},
+                                        {"model", parts_.training.model.name},
+                                        {"worldSize", parts_.group.world_size},
+                                        {"device", parts_.device.str()},
+                                        {"replicas", parts_.replicas != nullptr ? parts_.replicas->count() : 1},
+                                        {"batchSize", parts_.training.batch_size},
+                                        {"samples", parts_.data.size()}});
+  }
 
   [[nodiscard]] OrEnd<void> load_weights() {
     const api::ModelSpec& model = parts_.training.model;
@@ -117,12 +133,15 @@ class EvaluationJob {
   }
 
   [[nodiscard]] Result<std::optional<observe::MetricValues>> evaluate() {
-    const EvaluationOptions options{.batch_size = parts_.training.batch_size,
-                                    .device = parts_.device,
-                                    .loader_threads = loader_threads(parts_.training.data, parts_.data),
-                                    .format = number_format(parts_.training),
-                                    .step = [this](const Batch& batch, std::int64_t index) { step(batch, index); },
-                                    .function = words_of(parts_.training.task).function};
+    const EvaluationOptions options{
+        .batch_size = parts_.training.batch_size,
+        .device = parts_.device,
+        .loader_threads = loader_threads(parts_.training.data, parts_.data),
+        .format = number_format(parts_.training),
+        .step = [this](const Batch& batch, std::int64_t index) { return step(batch, index); },
+        .function = words_of(parts_.training.task).function,
+        .step_end = [this](StepOutput output) { step_end(std::move(output)); },
+        .end_function = words_of(parts_.training.task).end_function};
     return train::evaluate(parts_.module, parts_.data, options, *parts_.group.communicator,
                            {.begin = [this] { agreement_.begin({.is_stop_asked = parts_.link.is_stop_requested()}); },
                             .finish = [this] { return finish_round(); },
@@ -138,19 +157,24 @@ class EvaluationJob {
     if (parts_.replicas != nullptr) parts_.replicas->set_rank_context(context);
   }
 
-  void step(const Batch& batch, std::int64_t index) {
-    parts_.replicas != nullptr ? step_of(*parts_.replicas, batch, index) : step_of(parts_.module, batch, index);
+  StepOutput step(const Batch& batch, std::int64_t index) {
+    return parts_.replicas != nullptr ? step_of(*parts_.replicas, batch, index) : step_of(parts_.module, batch, index);
+  }
+
+  void step_end(StepOutput output) {
+    if (parts_.training.task == api::Task::test) return parts_.module.test_step_end(std::move(output));
+    if (!predicts()) parts_.module.validation_step_end(std::move(output));
   }
 
   /// `model`: the module, or its replicas.
   template <typename Model>
-  void step_of(Model& model, const Batch& batch, std::int64_t index) {
+  StepOutput step_of(Model& model, const Batch& batch, std::int64_t index) {
     switch (parts_.training.task) {
       case api::Task::test:
         return model.test_step(batch, index);
       case api::Task::predict:
         written_ = files_->add(batch, model.predict_step(batch, index));
-        return;
+        return {};
       default:
         return model.validation_step(batch, index);
     }

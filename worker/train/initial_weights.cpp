@@ -32,7 +32,7 @@ Result<nlohmann::json> load_here(const WeightsSource& source, const Module& modu
   if (!loaded) return fail("training.model.weights", loaded.error());
   TRY(host.copy_to(model));
   for (const std::string& reason : loaded->skipped) logging::warn("checkpoint skipped", {{"error", reason}});
-  logging::info("weights loaded; optimizer and data begin afresh", {{"uri", loaded->uri}});
+  logging::info("weights loaded", {{"uri", loaded->uri}});
   return nlohmann::json(loaded->uri);
 }
 

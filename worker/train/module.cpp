@@ -23,10 +23,18 @@ torch::Tensor Module::training_step_end(StepOutput output) {
   return std::move(output.loss);
 }
 
-void Module::validation_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) {}
+StepOutput Module::validation_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) {
+  return {};
+}
 
-void Module::test_step(const Batch& batch, std::int64_t batch_index) {
-  validation_step(batch, batch_index);
+void Module::validation_step_end(StepOutput /*output*/) {}
+
+StepOutput Module::test_step(const Batch& batch, std::int64_t batch_index) {
+  return validation_step(batch, batch_index);
+}
+
+void Module::test_step_end(StepOutput output) {
+  validation_step_end(std::move(output));
 }
 
 std::map<std::string, torch::Tensor> Module::predict_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) {

@@ -97,7 +97,7 @@ torch::Tensor mean_loss(const std::vector<torch::Tensor>& losses, const std::vec
   const auto all = static_cast<double>(std::accumulate(samples.begin(), samples.end(), std::int64_t{0}));
   torch::Tensor sum;
   for (std::size_t place = 0; place < losses.size(); ++place) {
-    TORCH_CHECK(losses[place].numel() == 1, "the training step gave a loss of ", losses[place].numel(), " numbers");
+    TORCH_CHECK(losses[place].numel() == 1, "a step gave a loss of ", losses[place].numel(), " numbers");
     const torch::Tensor part = losses[place].reshape({}) * (static_cast<double>(samples[place]) / all);
     sum = sum.defined() ? sum + part : part;
   }
@@ -185,11 +185,26 @@ void ModuleReplicas::set_rank_context(RankContext* context) {
 
 StepOutput ModuleReplicas::training_step(const Batch& batch, std::int64_t batch_index, const TurnOfBatch& turn) {
   seed_generators();
-  std::vector<StepOutput> outputs(replicas_.size());
-  const auto samples = run(batch, turn, [&](std::size_t place, Module& module, const Batch& part) {
-    outputs[place] = module.training_step(part, batch_index);
-  });
+  StepOutput whole = run_joined(
+      batch, turn, [&](Module& module, const Batch& part) { return module.training_step(part, batch_index); });
   check_links();
+  return whole;
+}
+
+StepOutput ModuleReplicas::validation_step(const Batch& batch, std::int64_t batch_index) {
+  return run_joined(batch, {},
+                    [&](Module& module, const Batch& part) { return module.validation_step(part, batch_index); });
+}
+
+StepOutput ModuleReplicas::test_step(const Batch& batch, std::int64_t batch_index) {
+  return run_joined(batch, {}, [&](Module& module, const Batch& part) { return module.test_step(part, batch_index); });
+}
+
+StepOutput ModuleReplicas::run_joined(const Batch& batch, const TurnOfBatch& turn,
+                                      const std::function<StepOutput(Module&, const Batch&)>& step) {
+  std::vector<StepOutput> outputs(replicas_.size());
+  const auto samples = run(
+      batch, turn, [&](std::size_t place, Module& module, const Batch& part) { outputs[place] = step(module, part); });
   outputs.resize(samples.size());
   const torch::Device device = replicas_.front().device;
   std::vector<torch::Tensor> losses;
@@ -202,14 +217,6 @@ StepOutput ModuleReplicas::training_step(const Batch& batch, std::int64_t batch_
   whole.loss = mean_loss(losses, samples);
   whole.values = join(values, device);
   return whole;
-}
-
-void ModuleReplicas::validation_step(const Batch& batch, std::int64_t batch_index) {
-  run(batch, {}, [&](std::size_t, Module& module, const Batch& part) { module.validation_step(part, batch_index); });
-}
-
-void ModuleReplicas::test_step(const Batch& batch, std::int64_t batch_index) {
-  run(batch, {}, [&](std::size_t, Module& module, const Batch& part) { module.test_step(part, batch_index); });
 }
 
 std::map<std::string, torch::Tensor> ModuleReplicas::predict_step(const Batch& batch, std::int64_t batch_index) {

@@ -71,8 +71,9 @@ class ModuleReplicas {
   /// of a number for each part of the batch. Throws std::invalid_argument where replicas return different values, and
   /// InvalidJob when a step has frozen a replica's parameter by set_requires_grad(), which has no effect there.
   [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index, const TurnOfBatch& turn = {});
-  void validation_step(const Batch& batch, std::int64_t batch_index);
-  void test_step(const Batch& batch, std::int64_t batch_index);
+  /// Run the step of that name, and join what the replicas return, as training_step() does.
+  [[nodiscard]] StepOutput validation_step(const Batch& batch, std::int64_t batch_index);
+  [[nodiscard]] StepOutput test_step(const Batch& batch, std::int64_t batch_index);
   /// Throws std::invalid_argument for a scalar.
   [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch& batch, std::int64_t batch_index);
 
@@ -92,6 +93,8 @@ class ModuleReplicas {
   using Step = std::function<void(std::size_t place, Module& module, const Batch& part)>;
 
   void link_gradient(Replica& replica, std::size_t parameter);
+  StepOutput run_joined(const Batch& batch, const TurnOfBatch& turn,
+                        const std::function<StepOutput(Module& module, const Batch& part)>& step);
   std::vector<std::int64_t> run(const Batch& batch, const TurnOfBatch& turn, const Step& step);
   std::exception_ptr call(const std::vector<Batch>& parts, const Step& step);
   void copy_trained(Replica& replica, bool is_new_batch);

@@ -125,12 +125,13 @@ class ScriptModel final : public Module {
     return takes_targets() ? run(batch) : loss_of(run(batch), batch.targets);
   }
 
-  void validation_step(const Batch& batch, std::int64_t /*batch_index*/) override {
+  StepOutput validation_step(const Batch& batch, std::int64_t /*batch_index*/) override {
     const torch::Tensor outputs = run(batch);
     log("val_loss", takes_targets() ? outputs : loss_of(outputs, batch.targets));
     // Targets of cross-entropy may also be the probabilities of the classes.
     if (loss_ == "crossEntropy" && batch.targets.scalar_type() == torch::kLong)
       log("val_accuracy", outputs.argmax(1).eq(batch.targets).to(torch::kFloat).mean());
+    return {};
   }
 
   [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch& batch,

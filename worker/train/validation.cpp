@@ -55,8 +55,8 @@ Result<std::optional<observe::MetricValues>> Validation::evaluate(const Evaluati
                                   .loader_threads = loader_threads(parts_.training.data, *parts_.data),
                                   .format = number_format(parts_.training),
                                   .step = [this](const Batch& batch, std::int64_t index) {
-                                    parts_.replicas != nullptr ? parts_.replicas->validation_step(batch, index)
-                                                               : parts_.module.validation_step(batch, index);
+                                    return parts_.replicas != nullptr ? parts_.replicas->validation_step(batch, index)
+                                                                      : parts_.module.validation_step(batch, index);
                                   }};
   Result<std::optional<observe::MetricValues>> values;
   const auto run = [&] { values = train::evaluate(parts_.module, *parts_.data, options, parts_.communicator, rounds); };

@@ -9,7 +9,6 @@
 #include "api/training_job.hpp"
 #include "api/validation/schema.hpp"
 #include "api/validation/validate.hpp"
-#include "api/validation/yaml.hpp"
 
 /// The bounds, words and defaults that the program reads with are those of the CRD, which the API server has.
 namespace trainyard::api {
@@ -18,10 +17,8 @@ namespace {
 using nlohmann::json;
 
 const json& spec_schema() {
-  static const json schema = parse_yaml(training_job_crd())
-                                 .value()
-                                 .at(0)
-                                 .at("/spec/versions/0/schema/openAPIV3Schema/properties/spec"_json_pointer);
+  static const json schema =
+      json::parse(training_job_crd()).at("/spec/versions/0/schema/openAPIV3Schema/properties/spec"_json_pointer);
   return schema;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 namespace trainyard::api::cel {
@@ -44,7 +45,8 @@ INSTANTIATE_TEST_SUITE_P(
         Rule{"size(self.text) == 5", true}, Rule{"size(self.list) == 2", true},
         Rule{"self.text.startsWith('h') && self.text.endsWith('o')", true}, Rule{"self.text.matches('l{2}o$')", true},
         Rule{"self.text.matches('^l')", false}, Rule{"('file:///a').substring(7) == '/a'", true},
-        Rule{"self.text + '!' == 'héllo!'", true}, Rule{"1 + 2 == self.n", true}, Rule{"self.n in [1, 3]", true},
+        Rule{"self.text + '!' == 'héllo!'", true}, Rule{"1 + 2 == self.n", true},
+        Rule{"self.n % 2 == 1 && 4 % 2 == 0 && 1 + 5 % 3 == 3", true}, Rule{"self.n in [1, 3]", true},
         Rule{"'x' in ['y']", false}, Rule{"'nvidia.com/gpu' in self.map", true},
         Rule{"string(self.map['nvidia.com/gpu']) == self.map['k']", true}, Rule{"string(self.two) == '2'", true},
         Rule{"string(self.half) == '0.5'", true}, Rule{"self.list.exists(c, c.name == 'b')", true},
@@ -87,9 +89,10 @@ INSTANTIATE_TEST_SUITE_P(
                     // Not CEL, or beyond what the rules use.
                     "", "self.", "self.n ==", "(true", "'open", "self.n == 3)", "has(self)", "self.list.all(1, true)",
                     "[1, 2", R"('a\n' == '')", "99999999999999999999 == 1", "self.list.exists(c, c.x == 2)",
-                    "self.no ? true : self.absent", "!self.n", "self.map['absent'] == 1", "1 + 'a' == 2",
-                    "true in [true] && 'a' in 'abc'", "self.n ? true : false", "self.text.substring('1') == ''",
-                    "true false", "self..n == 3", "has(self.map['k'])", "self.list.all(c)"));
+                    "self.no ? true : self.absent", "!self.n", "self.map['absent'] == 1", "1 + 'a' == 2", "5 % 0 == 0",
+                    "'a' % 2 == 0", "5 % 'a' == 0", "5 % == 0", "true in [true] && 'a' in 'abc'",
+                    "self.n ? true : false", "self.text.substring('1') == ''", "true false", "self..n == 3",
+                    "has(self.map['k'])", "self.list.all(c)"));
 
 TEST(KeepsRule, ComparesWithTheStoredValue) {
   const json before{{"replicas", 2}, {"suspend", false}};
@@ -99,6 +102,13 @@ TEST(KeepsRule, ComparesWithTheStoredValue) {
   EXPECT_TRUE(*keeps_rule(rule, before, &before));
   EXPECT_FALSE(*keeps_rule(rule, after, &before));
   EXPECT_FALSE(is_about_changes("self.replicas == 2"));
+}
+
+TEST(FieldsOfSelf, AreThoseThatTheRuleReads) {
+  EXPECT_EQ(fields_of_self("!has(self.a) || self.a.b == 'self' || self.c in [1]"), (std::set<std::string>{"a", "c"}));
+  EXPECT_EQ(fields_of_self("itself.a == 1 && self.checkpoint.all(c, c.self == 2)"),
+            (std::set<std::string>{"checkpoint"}));
+  EXPECT_EQ(fields_of_self("self == 1"), std::set<std::string>{});
 }
 
 }  // namespace

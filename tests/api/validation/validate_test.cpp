@@ -15,7 +15,7 @@
 #include "api/training_job.hpp"
 #include "api/validation/cel_syntax.hpp"
 #include "api/validation/schema.hpp"
-#include "api/validation/yaml.hpp"
+#include "api/yaml/yaml.hpp"
 #include "tests/api/full_status.hpp"
 #include "tests/corpus/corpus.hpp"
 #include "tests/paths/paths.hpp"
@@ -27,7 +27,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 json the_crd() {
-  return parse_yaml(training_job_crd()).value().at(0);
+  return json::parse(training_job_crd());
 }
 json the_schema() {
   return the_crd().at("spec").at("versions").at(0).at("schema").at("openAPIV3Schema");
@@ -205,6 +205,14 @@ TEST(Crd, HasEveryFieldThatTheOperatorWritesIntoAStatus) {
   const json schema = the_schema().at("properties").at("status");
   EXPECT_EQ(joined(check_schema(schema, to_json(a_full_status()), "status")), "");
   EXPECT_EQ(joined(check_schema(schema, to_json(TrainingJobStatus{}), "status")), "");
+}
+
+TEST(ValidateTrainingJob, RefusesATextThatIsMuchTooLongForItsPattern) {
+  json job = documents_of(paths::source("examples/smoke.yaml")).at(0);
+  job["spec"]["training"]["data"] = {{"format", "idx"}, {"uri", "s3://models/" + std::string(300'000, 'a')}};
+  const std::string said = joined(validate_training_job(job));
+  EXPECT_THAT(said, HasSubstr("spec.training.data.uri: must be at most 1024 characters"));
+  EXPECT_THAT(said, HasSubstr("spec.training.data.uri: has 300012 bytes, and no valid value is nearly as long"));
 }
 
 TEST(Crd, FitsIntoAClientSideApply) {

@@ -160,7 +160,8 @@ TEST_F(ASecondJob, OfAnotherModelIsRefusedWithTheWayOut) {
   const auto restored = second.as_job("b", "other data").restore();
   ASSERT_FALSE(restored);
   EXPECT_EQ(restored.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(restored.error().message, HasSubstr("team/a"));
+  EXPECT_THAT(restored.error().message,
+              HasSubstr("team/a with another model or other data (fashion there, other data here)"));
   EXPECT_THAT(restored.error().message, HasSubstr("resume: none"));
   EXPECT_THAT(restored.error().message, HasSubstr("choose another with --dir, or remove it"));
   EXPECT_FALSE(objects.objects.contains("generations/2.json"));

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "api/validation/yaml.hpp"
+#include "api/yaml/yaml.hpp"
 #include "cli/text/output.hpp"
 
 namespace trainyard::cli {

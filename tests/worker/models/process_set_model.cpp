@@ -36,8 +36,9 @@ class ProcessSetModel final : public trainyard::Module {
     return weight_.sum();
   }
 
-  void validation_step(const trainyard::Batch& /*batch*/, std::int64_t batch_index) override {
+  trainyard::StepOutput validation_step(const trainyard::Batch& /*batch*/, std::int64_t batch_index) override {
     if (batch_index == 0) exchange("val_of_ends");
+    return {};
   }
 
  private:

@@ -263,7 +263,7 @@ TEST_F(RankProgramTest, RefusesWhatARestartCannotHelpWithOneSentence) {
     std::string what, training, message;
   };
   const std::vector<Case> cases{
-      {"unknown model", R"("model": {"name": "resnet"})",
+      {"unknown model", R"("model": {"name": "resnet"}, "data": {"format": "synthetic"})",
        "training.model.name: no model 'resnet' here (there is: deepliif, fashion_cnn, gpt2, resnet18, resnet50); for "
        "your own use --worker or an image"},
       {"wrong data path", R"("model": {"name": "fashion_cnn"}, "data": {"format": "idx", "path": "/nowhere"})",
@@ -452,15 +452,17 @@ TEST_F(RankProgramTest, ChangesItsEnvironmentBeforeAnyThreadMayReadIt) {
 
 TEST_F(RankProgramTest, IsAnyProgramThatGivesItsModelToTrainyardMain) {
   // Started without a launcher, the program executes the launcher, which starts the program again as a rank.
-  RankProcess program{paths::program("line_fit"),
-                      {{"TRAINYARD_SPEC", R"({"training": {"model": {"name": "line_fit"}, "batchSize": 10, "epochs": 3,
+  RankProcess program{
+      paths::program("line_fit"),
+      {{"TRAINYARD_SPEC",
+        R"({"training": {"model": {"name": "line_fit"}, "data": {"format": "synthetic"}, "batchSize": 10, "epochs": 3,
                                               "optimizer": {"name": "sgd", "lr": 0.1}}})"},
-                       {"PATH", paths::build("bin") + ":/usr/bin:/bin"},
-                       {"CUDA_VISIBLE_DEVICES", "-1"},
-                       {"TRAINYARD_STORE_PORT", std::to_string(fakes::free_port())},
-                       {"TRAINYARD_TERMINATION_LOG", folder_.path() + "/termination"},
-                       {"TRAINYARD_LOG_FORMAT", "json"}},
-                      log_file(0)};
+       {"PATH", paths::build("bin") + ":/usr/bin:/bin"},
+       {"CUDA_VISIBLE_DEVICES", "-1"},
+       {"TRAINYARD_STORE_PORT", std::to_string(fakes::free_port())},
+       {"TRAINYARD_TERMINATION_LOG", folder_.path() + "/termination"},
+       {"TRAINYARD_LOG_FORMAT", "json"}},
+      log_file(0)};
   EXPECT_EQ(program.wait(), 0) << program.log();
   EXPECT_THAT(program.log(), HasSubstr("\"slope\":"));
   EXPECT_THAT(program.log(), HasSubstr("trained 600 steps"));

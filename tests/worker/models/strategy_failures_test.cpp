@@ -1,13 +1,19 @@
-// A rank that dies or stands still ends its group and is named, with each of the strategies that are listed here: a
-// strategy decides what the other ranks wait for meanwhile.
+// What happens to a group of real processes with each of the strategies that are listed here: a rank that dies or
+// stands still ends the group and is named, and a job that is stopped is trained further, also by another number of
+// ranks. A strategy decides what the ranks wait for meanwhile, and what each has of its own.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "tests/fakes/temporary_folder.hpp"
 #include "tests/paths/paths.hpp"
 #include "tests/worker/launcher/launcher_process.hpp"
 
@@ -28,8 +34,10 @@ const Strategy strategies[] = {
     {"Ddp", R"({"name": "ddp"})"},
     {"DdpPowerSgd", R"({"gradientCompression": "powersgd", "powerSgd": {"startStep": 2}})"},
     {"DdpSyncBatchNorm", R"({"syncBatchNorm": true})"},
+    {"Ddp2", R"({"name": "ddp2", "cpuReplicas": 2})"},
     {"Horovod", R"({"name": "horovod", "gradientCompression": "fp16"})"},
     {"HorovodAdasum", R"({"name": "horovod", "op": "adasum"})"},
+    {"BaguaGradientAllreduce", R"({"name": "bagua"})"},
     {"BaguaByteGrad", R"({"name": "bagua", "algorithm": "bytegrad"})"},
     {"BaguaQadam", R"({"name": "bagua", "algorithm": "qadam", "qadamWarmupSteps": 2})"},
     {"BaguaDecentralized", R"({"name": "bagua", "algorithm": "decentralized"})"},
@@ -38,17 +46,20 @@ const Strategy strategies[] = {
     {"BaguaByteGradByPod", R"({"name": "bagua", "algorithm": "bytegrad", "hierarchical": true})", 2},
     {"BaguaDecentralizedByPod", R"({"name": "bagua", "algorithm": "decentralized", "hierarchical": true})", 2},
     {"Sharded", R"({"name": "sharded"})"},
+    {"ShardedParameters", R"({"name": "sharded", "shardParameters": true})"},
 };
 
-/// Two pods that train for hours with `strategy`.
-TestGroup group_of(const Strategy& strategy) {
-  const std::string training = fmt::format(
+/// `pods` pods that train with `strategy`, for hours unless `training` says otherwise. `training`, `spec`: more fields
+/// of the training and of the spec, each with a comma before it.
+TestGroup group_of(const Strategy& strategy, std::int64_t pods = 2, const std::string& training = "",
+                   const std::string& spec = "") {
+  const std::string job = fmt::format(
       R"({{"training": {{"model": {{"name": "fashion_cnn"}}, "data": {{"format": "synthetic", "samples": 240}}, )"
       R"("batchSize": 8, "epochs": 100000, "log": {{"every": {{"steps": 5}}}}, "validateEvery": {{"epochs": 100000}}, )"
-      R"("strategy": {}}}}})",
-      strategy.json);
-  return {.world_size = 2 * strategy.ranks_of_pod,
-          .variables = {{"TRAINYARD_SPEC", training},
+      R"("strategy": {}{}}}{}}})",
+      strategy.json, training, spec);
+  return {.world_size = pods * strategy.ranks_of_pod,
+          .variables = {{"TRAINYARD_SPEC", job},
                         {"RANK", ""},
                         {"LOCAL_WORLD_SIZE", std::to_string(strategy.ranks_of_pod)},
                         {"TRAINYARD_HEARTBEAT_SECONDS", "3"},
@@ -57,7 +68,9 @@ TestGroup group_of(const Strategy& strategy) {
           .store_script = "exec " + paths::program("trainyard-store") + " \"$@\""};
 }
 
-class StrategyFailures : public testing::TestWithParam<Strategy> {
+const std::string rank_program = "exec " + paths::program("trainyard-rank");
+
+class Strategies : public testing::TestWithParam<Strategy> {
  protected:
   static std::int64_t last_rank() { return 2 * GetParam().ranks_of_pod - 1; }
 
@@ -65,9 +78,8 @@ class StrategyFailures : public testing::TestWithParam<Strategy> {
   /// launcher and of the other.
   std::pair<int, int> strike(int signal, std::int64_t victim) {
     const TestGroup group = group_of(GetParam());
-    const std::string program = "exec " + paths::program("trainyard-rank");
-    LauncherProcess zero{group, 0, program, {{"NODE_RANK", "0"}}};
-    LauncherProcess one{group, 1, program, {{"NODE_RANK", "1"}}};
+    LauncherProcess zero{group, 0, rank_program, {{"NODE_RANK", "0"}}};
+    LauncherProcess one{group, 1, rank_program, {{"NODE_RANK", "1"}}};
     const bool is_of_zero = victim < GetParam().ranks_of_pod;
     LauncherProcess& struck = is_of_zero ? zero : one;
     LauncherProcess& other = is_of_zero ? one : zero;
@@ -80,16 +92,56 @@ class StrategyFailures : public testing::TestWithParam<Strategy> {
   }
 };
 
-TEST_P(StrategyFailures, OfAKilledRankEndTheGroup) {
+TEST_P(Strategies, EndTheGroupOfAKilledRank) {
   for (const std::int64_t victim : {std::int64_t{0}, last_rank()})
     EXPECT_EQ(strike(SIGKILL, victim), std::pair(137, 90));
 }
 
-TEST_P(StrategyFailures, OfAStoppedRankEndTheGroupWithinTheHeartbeatsDeadline) {
+TEST_P(Strategies, EndTheGroupOfARankThatStandsStillWithinTheHeartbeatsDeadline) {
   EXPECT_EQ(strike(SIGSTOP, last_rank()), std::pair(95, 90));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, StrategyFailures, testing::ValuesIn(strategies),
+TEST_P(Strategies, TrainAJobFurtherThatWasStoppedByAsManyRanksAndByFewer) {
+  const fakes::TemporaryFolder folder;
+  const std::string checkpoint =
+      fmt::format(R"(, "checkpoint": {{"uri": "{}", "every": {{"steps": 100000}}}})", folder.uri());
+  const auto launch = [&](const TestGroup& group, std::int64_t pod, int attempt) {
+    return std::make_unique<LauncherProcess>(
+        group, pod, rank_program,
+        std::map<std::string, std::string>{{"NODE_RANK", std::to_string(pod)},
+                                           {"TRAINYARD_JOB", "job"},
+                                           {"TRAINYARD_JOB_UID", "uid"},
+                                           {"TRAINYARD_ATTEMPT", std::to_string(attempt)}});
+  };
+  std::int64_t step = 0;
+  {
+    const TestGroup group = group_of(GetParam(), 2, "", checkpoint);
+    const auto zero = launch(group, 0, 1), one = launch(group, 1, 1);
+    EXPECT_TRUE(eventually([&] { return zero->has_printed("progress", 2); }));
+    zero->send_signal(SIGTERM);
+    one->send_signal(SIGTERM);
+    EXPECT_EQ(std::pair(zero->wait(), one->wait()), std::pair(91, 91)) << zero->output() << one->output();
+    step = zero->termination_message().at("progress").at("step");
+    EXPECT_GE(step, 10);
+  }
+  int attempt = 2;
+  for (const std::int64_t pods : {2, 1}) {
+    const TestGroup group = group_of(GetParam(), pods, fmt::format(R"(, "maxSteps": {})", step + 5), checkpoint);
+    std::vector<std::unique_ptr<LauncherProcess>> launchers;
+    for (std::int64_t pod = 0; pod < pods; ++pod) launchers.push_back(launch(group, pod, attempt));
+    for (const auto& launcher : launchers) {
+      EXPECT_EQ(launcher->wait(), 0) << launcher->output();
+      EXPECT_EQ(launcher->termination_message().at("reason"), "Completed");
+    }
+    EXPECT_TRUE(launchers[0]->has_printed(fmt::format(R"("message":"resumed from a checkpoint","step":{})", step)))
+        << launchers[0]->output();
+    EXPECT_EQ(launchers[0]->termination_message().at("progress").at("step"), step + 5);
+    step += 5;
+    ++attempt;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Strategies, testing::ValuesIn(strategies),
                          [](const auto& info) { return info.param.what; });
 
 }  // namespace

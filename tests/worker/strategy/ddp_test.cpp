@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "tests/skips.hpp"
+#include "tests/worker/fakes/plain_wait.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/strategy/tiny_model.hpp"
 #include "tests/worker/strategy/train_by_ddp.hpp"
@@ -104,6 +105,25 @@ TEST(Ddp, NamesTheParameterThatDiffersBetweenRanks) {
       messages[0],
       "the ranks' models differ: tensor 2 is '1.weight Float [2, 4]' on rank 0 and '1.weight Float [3, 4]' on rank 1");
   EXPECT_EQ(messages[1], messages[0]);
+}
+
+TEST(Ddp, SendsAModelInMessagesOfBoundedSize) {
+  run_ranks(2, [&](RankThread& rank) {
+    constexpr std::int64_t megabytes = 1 << 18;  // floats
+    NamedTensors tensors;
+    for (const std::int64_t size :
+         {std::int64_t{0}, 20 * megabytes, 20 * megabytes, 12 * megabytes, std::int64_t{3}, 40 * megabytes})
+      tensors.emplace_back("a", torch::full({size}, static_cast<double>(rank.rank + 1)));
+    std::int64_t waits = 0;
+    const WaitForWork wait = [&waits](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
+      ++waits;
+      EXPECT_EQ(what, "the broadcast of the test");
+      return fakes::plain_wait(work, what);
+    };
+    ASSERT_TRUE(broadcast_from_rank0(tensors, rank.process_group, wait, "the test").has_value());
+    EXPECT_EQ(waits, 5) << "20 MiB, 20 + 12 MiB, three numbers, 40 MiB, and the meeting";
+    for (const auto& [name, tensor] : tensors) EXPECT_TRUE(torch::equal(tensor, torch::ones_like(tensor)));
+  });
 }
 
 /// Two branches, of which each rank may use another.

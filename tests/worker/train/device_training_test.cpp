@@ -62,9 +62,10 @@ class WatchedLineFit final : public Module {
     log("batches", static_cast<double>(batch_index));
     return torch::mse_loss(line_(batch.inputs), batch.targets);
   }
-  void validation_step(const Batch& batch, std::int64_t /*batch_index*/) override {
+  StepOutput validation_step(const Batch& batch, std::int64_t /*batch_index*/) override {
     log("val_loss", torch::mse_loss(line_(batch.inputs), batch.targets));
     log("samples", static_cast<double>(batch.size()), {.reduce = Reduce::sum});
+    return {};
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "worker/train/evaluation_job.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -58,12 +59,18 @@ class Factor final : public Module {
  public:
   Factor() { register_parameter("weight", weight_); }
   [[nodiscard]] StepOutput training_step(const Batch& /*batch*/, std::int64_t /*batch_index*/) override { return {}; }
-  void validation_step(const Batch& batch, std::int64_t batch_index) override {
+  StepOutput validation_step(const Batch& batch, std::int64_t batch_index) override {
     if (on_step) on_step(batch_index);
     EXPECT_FALSE(is_training());
     if (shows_images) show_image();
     log("val_mean", (batch.inputs * weight_).mean());
     log(accuracy, 0.25);
+    StepOutput output;
+    output.values["rows"] = batch.inputs;
+    return output;
+  }
+  void validation_step_end(StepOutput output) override {
+    if (on_step_end) on_step_end(output.values.at("rows").size(0));
   }
   [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch& batch,
                                                                   std::int64_t batch_index) override {
@@ -74,6 +81,7 @@ class Factor final : public Module {
   }
 
   std::function<void(std::int64_t)> on_step;
+  std::function<void(std::int64_t)> on_step_end;  ///< Gets the samples of the batch.
   bool shows_images = false;
   std::string accuracy = "val_accuracy";  ///< The metric's name.
 
@@ -208,6 +216,40 @@ TEST_F(EvaluationJobTest, NamesTheStepOfTheModelThatFails) {
     training.task = task;
     EXPECT_THAT(run(), Each(Field(&rank::RankEnd::reason, "Threw")));
     EXPECT_THAT(calls, Each(std::string{function} + " in batch 2"));
+  }
+}
+
+TEST_F(EvaluationJobTest, LogsWhatItBeginsWithOnRankZero) {
+  training.task = api::Task::validate;
+  testing::internal::CaptureStderr();
+  EXPECT_THAT(run(), Each(Field(&rank::RankEnd::reason, "Completed")));
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string line =
+      "evaluation begins  task=validate  model=factor  worldSize=2  device=cpu  replicas=1  batchSize=3  samples=11\n";
+  const auto found = log.find(line);
+  ASSERT_NE(found, std::string::npos) << log;
+  EXPECT_EQ(log.find("evaluation begins", found + 1), std::string::npos) << log;
+}
+
+TEST_F(EvaluationJobTest, CountsWhatTheEndOfAStepLogsWithTheSamplesOfItsBatch) {
+  training.task = api::Task::test;
+  for (const auto& module : modules) {
+    module->on_step_end = [&module](std::int64_t samples) { module->log("rows", static_cast<double>(samples)); };
+  }
+  // Of 11 samples, six are of rank 0 and five of rank 1: batches of 3 and 3, and of 3 and 2.
+  EXPECT_THAT(run(),
+              Each(Field(&rank::RankEnd::message, HasSubstr("rows " + fmt::format("{:.4g}", (9.0 * 3 + 2 * 2) / 11)))));
+}
+
+TEST_F(EvaluationJobTest, NamesTheEndOfAStepThatFails) {
+  for (const auto& module : modules) {
+    module->on_step_end = [](std::int64_t) { throw InvalidJob{"no whole batch"}; };
+  }
+  for (const auto& [task, function] :
+       {std::pair{api::Task::test, "test_step_end()"}, std::pair{api::Task::validate, "validation_step_end()"}}) {
+    training.task = task;
+    EXPECT_THAT(run(), Each(Field(&rank::RankEnd::reason, "Threw")));
+    EXPECT_THAT(calls, Each(std::string{function} + " in batch 1"));
   }
 }
 

@@ -5,11 +5,21 @@
 
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "api/training_job.hpp"
+#include "operator/manifest/pod_environment.hpp"
+#include "tests/corpus/corpus.hpp"
 
 namespace trainyard::train {
 namespace {
 
+using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 
 rank::Environment environment_of(std::map<std::string, std::string, std::less<>> variables) {
@@ -20,11 +30,12 @@ rank::Environment environment_of(std::map<std::string, std::string, std::less<>>
 }
 
 TEST(ReadJob, TakesTrainingAndCheckpointFromTheSpec) {
-  const auto job =
-      read_job(environment_of({{"TRAINYARD_SPEC", R"({"training": {"model": {"name": "fashion_cnn"}, "batchSize": 7},
+  const auto job = read_job(environment_of(
+      {{"TRAINYARD_SPEC",
+        R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "fashion_cnn"}, "batchSize": 7},
                                                                   "checkpoint": {"uri": "file:///checkpoints"}})"},
-                               {"TRAINYARD_RECORD_SAMPLES", "/tmp/samples"},
-                               {"TRAINYARD_DATA_CACHE", "/cache"}}));
+       {"TRAINYARD_RECORD_SAMPLES", "/tmp/samples"},
+       {"TRAINYARD_DATA_CACHE", "/cache"}}));
   ASSERT_TRUE(job.has_value()) << job.error().message;
   EXPECT_EQ(job->training.model.name, "fashion_cnn");
   EXPECT_EQ(job->training.batch_size, 7);
@@ -36,15 +47,16 @@ TEST(ReadJob, TakesTrainingAndCheckpointFromTheSpec) {
 TEST(ReadJob, TakesATorchScriptFileAsTheWeightsThatAreMeasured) {
   const auto job = read_job(environment_of(
       {{"TRAINYARD_SPEC",
-        R"({"training": {"task": "test", "model": {"kind": "torchscript", "uri": "s3://models/net.pt"}}})"}}));
+        R"({"training": {"data": {"format": "synthetic"}, "task": "test", "model": {"kind": "torchscript", "uri": "s3://models/net.pt"}}})"}}));
   ASSERT_TRUE(job.has_value()) << job.error().message;
   EXPECT_EQ(job->training.model.uri, "s3://models/net.pt");
   EXPECT_EQ(job->training.model.name, "torchscript");
 }
 
 TEST(ReadJob, SavesNothingWithoutACheckpoint) {
-  const auto job = read_job(
-      environment_of({{"TRAINYARD_SPEC", R"({"training": {"model": {"name": "fashion_cnn"}}, "checkpoint": null})"}}));
+  const auto job = read_job(environment_of(
+      {{"TRAINYARD_SPEC",
+        R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "fashion_cnn"}}, "checkpoint": null})"}}));
   ASSERT_TRUE(job.has_value()) << job.error().message;
   EXPECT_FALSE(job->checkpoint.has_value());
   EXPECT_EQ(job->cache_folder, std::filesystem::temp_directory_path() / "trainyard-data");
@@ -52,15 +64,17 @@ TEST(ReadJob, SavesNothingWithoutACheckpoint) {
 }
 
 TEST(ReadJob, TakesAJobWhoseFilesHaveAPlace) {
-  const std::string checkpoint = R"(, "checkpoint": {"uri": "s3://b/c"})";
-  const std::string log = R"("log": {"uri": "s3://b/l", "files": ["csv"]})";
+  const std::string checkpoint = R"(, "checkpoint": {"uri": "s3://models/c"})";
+  const std::string log = R"("log": {"uri": "s3://models/l", "files": ["csv"]})";
   const std::vector<std::string> specs{
-      R"({"training": {"model": {"name": "net"}, "snapshots": {}})" + checkpoint + "}",
-      R"({"training": {"model": {"name": "net"}, "log": {"files": ["csv"]}})" + checkpoint + "}",
-      R"({"training": {"model": {"name": "net"}, "profile": {}})" + checkpoint + "}",
-      R"({"training": {"model": {"name": "net"}, )" + log + "}}",
-      R"({"training": {"task": "predict", "model": {"name": "net", "weights": "s3://b/w"}, )" + log + "}}",
-      R"({"training": {"task": "test", "model": {"name": "net", "weights": "s3://b/w"}}})"};
+      R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "net"}, "snapshots": {}})" + checkpoint + "}",
+      R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "net"}, "log": {"files": ["csv"]}})" +
+          checkpoint + "}",
+      R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "net"}, "profile": {}})" + checkpoint + "}",
+      R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "net"}, )" + log + "}}",
+      R"({"training": {"data": {"format": "synthetic"}, "task": "predict", "model": {"name": "net", "weights": "s3://models/w"}, )" +
+          log + "}}",
+      R"({"training": {"data": {"format": "synthetic"}, "task": "test", "model": {"name": "net", "weights": "s3://models/w"}}})"};
   for (const std::string& spec : specs) {
     const auto job = read_job(environment_of({{"TRAINYARD_SPEC", spec}}));
     EXPECT_TRUE(job.has_value()) << spec << ": " << (job ? "" : job.error().message);
@@ -73,22 +87,25 @@ TEST(ReadJob, SaysWhatIsWrongWithTheSpec) {
       {"{", "not a JSON object"},
       {"[]", "not a JSON object"},
       {R"({"checkpoint": {}})", "with the field `training`"},
-      {R"({"training": {"model": {"name": "fashion_cnn"}, "batchSize": "many"}})", "batchSize"},
-      {R"({"training": {"model": {"name": "fashion_cnn"}, "snapshots": {}}})",
-       "training.snapshots are kept under checkpoint.uri"},
-      {R"({"training": {"model": {"name": "fashion_cnn"}, "log": {"files": ["csv"]}}})",
-       "give training.log.uri, or checkpoint.uri"},
-      {R"({"training": {"model": {"name": "fashion_cnn"}, "profile": {}}})",
-       "give training.log.uri, or checkpoint.uri"},
-      {R"({"training": {"model": {"name": "fashion_cnn"}, "strategy": {"timeline": true}}})",
-       "give training.log.uri, or checkpoint.uri"},
-      {R"({"training": {"task": "test", "model": {"name": "fashion_cnn"}}})", "need training.model.weights"},
-      {R"({"training": {"task": "test", "model": {"name": "fashion_cnn", "weights": "s3://b/w"}},
-           "checkpoint": {"uri": "s3://b/c"}})",
-       "and no checkpoint"},
-      {R"({"training": {"task": "predict", "model": {"name": "fashion_cnn", "weights": "s3://b/w"}}})",
-       "predict needs training.log.uri"},
-      {R"({"training": {"model": {"name": "fashion_cnn"}}, "checkpoint": {"uri": 3}})", "uri"}};
+      {R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "fashion_cnn"}, "batchSize": "many"}})",
+       "batchSize"},
+      {R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "fashion_cnn"}, "snapshots": {}}})",
+       "spec.training.snapshots: are kept under checkpoint.uri: give checkpoint"},
+      {R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "fashion_cnn"}, "log": {"files": ["csv"]}}})",
+       "give log.uri, or checkpoint, under whose uri"},
+      {R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "fashion_cnn"}, "profile": {}}})",
+       "give log.uri, or checkpoint, under whose uri"},
+      {R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "fashion_cnn"}, "strategy": {"timeline": true}}})",
+       "give log.uri, or checkpoint, under whose uri"},
+      {R"({"training": {"data": {"format": "synthetic"}, "task": "test", "model": {"name": "fashion_cnn"}}})",
+       "spec.training.task: needs model.weights"},
+      {R"({"training": {"data": {"format": "synthetic"}, "task": "test", "model": {"name": "fashion_cnn", "weights": "s3://models/w"}},
+           "checkpoint": {"uri": "s3://models/c"}})",
+       "spec.training.task: saves no checkpoints unless it is fit: leave checkpoint out"},
+      {R"({"training": {"data": {"format": "synthetic"}, "task": "predict", "model": {"name": "fashion_cnn", "weights": "s3://models/w"}}})",
+       "spec.training.task: predict needs log.uri"},
+      {R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "fashion_cnn"}}, "checkpoint": {"uri": 3}})",
+       "uri"}};
   for (const auto& [spec, message] : cases) {
     const auto job = read_job(spec.empty() ? environment_of({}) : environment_of({{"TRAINYARD_SPEC", spec}}));
     ASSERT_FALSE(job.has_value()) << spec;
@@ -97,51 +114,86 @@ TEST(ReadJob, SaysWhatIsWrongWithTheSpec) {
   }
 }
 
-TEST(ReadJob, RefusesWhatNeedsEqualParametersWhereRanksHaveTheirOwn) {
-  struct Case {
-    std::string training, strategy, checkpoint, what;
-    bool is_only_of_async = false;
-  };
-  for (const auto& [training, strategy, checkpoint, what, is_only_of_async] :
-       {Case{"", R"(, "syncBatchNorm": true)", "", "strategy.syncBatchNorm is not for"},
-        Case{"", R"(, "bucketMiB": 4)", "", "strategy.bucketMiB is not for"},
-        Case{"", R"(, "timeline": true)", R"(, "checkpoint": {"uri": "file:///c"})", "strategy.timeline is not for"},
-        Case{"", R"(, "checkParametersEvery": {"steps": 5})", "", "strategy.checkParametersEvery is not for"},
-        Case{R"(, "ema": {"decay": 0.9})", "", "", "ema is not for"},
-        Case{R"(, "precision": "16-mixed")", "", "", "precision 16-mixed is not for"},
-        Case{"", "", R"(, "checkpoint": {"uri": "file:///c", "local": {"path": "/l", "every": {"steps": 1}}})",
-             "checkpoint.local is not for"},
-        Case{"", R"(, "hierarchical": true)", "", "training.strategy.hierarchical is not for", true},
-        Case{R"(, "accumulateGradBatches": 2)", "", "", "training.accumulateGradBatches is not for", true}}) {
-    for (const std::string algorithm : {"async", "decentralized", "lowPrecisionDecentralized", "gradientAllreduce"}) {
-      const auto job =
-          read_job(environment_of({{"TRAINYARD_SPEC", R"({"training": {"model": {"name": "fashion_cnn"})" + training +
-                                                          R"(, "strategy": {"name": "bagua", "algorithm": ")" +
-                                                          algorithm + "\"" + strategy + "}}" + checkpoint + "}"}}));
-      const bool is_refused = is_only_of_async ? algorithm == "async" : algorithm != "gradientAllreduce";
-      EXPECT_EQ(job.has_value(), !is_refused) << algorithm << ": " << what << (job ? "" : job.error().message);
-      if (is_refused) {
-        ASSERT_FALSE(job.has_value());
-        EXPECT_THAT(job.error().message, HasSubstr(what));
-      }
-    }
+/// The fields that the worker is given of a job.
+json parts_of(const json& job) {
+  json parts = json::object();
+  for (const std::string name : {"training", "checkpoint"}) {
+    if (job.at("spec").contains(name)) parts[name] = job.at("spec").at(name);
   }
+  return parts;
 }
 
-TEST(ReadJob, RefusesParametersInPartsWhereTheyCannotBeTrained) {
-  for (const auto& [strategy, why] :
-       {std::pair<std::string, std::string>{R"("name": "sharded")", ""},
-        {R"("name": "ddp")", "is only for name sharded"},
-        {R"("name": "sharded", "syncBatchNorm": true)", "is not for syncBatchNorm"},
-        {R"("name": "sharded", "checkParametersEvery": {"steps": 5})", "is not for checkParametersEvery"}}) {
-    const std::string spec =
-        R"({"training": {"model": {"name": "fashion_cnn"}, "strategy": {"shardParameters": true, )" + strategy + "}}}";
-    const auto job = read_job(environment_of({{"TRAINYARD_SPEC", spec}}));
-    ASSERT_EQ(job.has_value(), why.empty()) << spec;
-    if (job) continue;
-    EXPECT_THAT(job.error().message, HasSubstr("training.strategy.shardParameters " + why));
+class CorpusOfJobs : public testing::TestWithParam<corpus::Case> {};
+
+TEST_P(CorpusOfJobs, GetsTheResultThatTheApiServerGives) {
+  const corpus::Case& tested = GetParam();
+  const auto job = read_job(environment_of({{"TRAINYARD_SPEC", parts_of(tested.object).dump()}}));
+  if (tested.says.empty()) {
+    EXPECT_TRUE(job.has_value()) << job.error().message;
+    return;
   }
+  ASSERT_FALSE(job.has_value());
+  EXPECT_EQ(job.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(job.error().message, AllOf(HasSubstr(tested.field + ": "), HasSubstr(tested.says)));
 }
+
+TEST_P(CorpusOfJobs, IsTakenAsTheOperatorGivesItToARank) {
+  const corpus::Case& tested = GetParam();
+  if (!tested.says.empty()) return;
+  json stored = tested.object;
+  stored["metadata"] = {{"name", "job"}, {"uid", "u"}};
+  const auto job = api::parse_training_job(stored);
+  ASSERT_TRUE(job.has_value()) << job.error().message;
+  std::map<std::string, std::string, std::less<>> variables;
+  for (const auto& [name, value] : manifest::pod_environment(*job, 1, 0, 30, manifest::kubernetes_traits()))
+    variables.emplace(name, value);
+  const auto read = read_job(environment_of(std::move(variables)));
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(read->training.batch_size, job->spec.training->batch_size);
+}
+
+/// What depends on a pod's volumes, or on the number of ranks. Of the latter the strategies judge when they are made.
+const std::set<std::string> judged_elsewhere{"a file on no volume",
+                                             "a file beside a claim",
+                                             "a file on an emptyDir",
+                                             "a file on a claim that only the sidecar mounts",
+                                             "copies on an emptyDir",
+                                             "copies on NFS",
+                                             "copies on no volume",
+                                             "copies beside the volume",
+                                             "copies where only a sidecar mounts",
+                                             "idx on a claim",
+                                             "idx at a claim's root",
+                                             "an absolute path on a claim",
+                                             "a path with dots in a name",
+                                             "dp in two pods",
+                                             "ddp2 in one pod with one GPU",
+                                             "ddp2 in one pod with one replica on the CPU",
+                                             "replicas on the CPU beside GPUs",
+                                             "equal bits of dp on several GPUs",
+                                             "pairs of three ranks",
+                                             "pairs of three ranks on the CPU",
+                                             "pairs of three pods with an even number of ranks",
+                                             "one rank alone in two pods",
+                                             "one rank alone on two GPUs",
+                                             "adasum of three pods",
+                                             "adasum of three GPUs"};
+
+/// The cases about training and checkpoint alone.
+std::vector<corpus::Case> cases_of_jobs() {
+  std::vector<corpus::Case> cases;
+  for (corpus::Case& tested : corpus::load()) {
+    const bool is_of_job =
+        tested.object.contains("spec") && tested.object.at("spec").contains("training") && !tested.before;
+    const bool is_refused_for_it =
+        tested.field.starts_with("spec.training") || tested.field.starts_with("spec.checkpoint");
+    if (is_of_job && (tested.says.empty() || is_refused_for_it) && !judged_elsewhere.contains(tested.name))
+      cases.push_back(std::move(tested));
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CorpusOfJobs, testing::ValuesIn(cases_of_jobs()));
 
 }  // namespace
 }  // namespace trainyard::train

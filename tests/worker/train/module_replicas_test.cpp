@@ -18,6 +18,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -261,7 +262,7 @@ TEST(ModuleReplicas, ThrowWhatFailsBeforeAStepInAThread) {
   others.push_back({.module = std::make_shared<TwoLayers>(), .device = torch::Device{torch::kCUDA, 1}});
   ModuleReplicas replicas{*first, torch::kCPU, std::move(others), {.has_threads = true}};
   const torch::NoGradGuard no_grad;
-  EXPECT_THROW(replicas.validation_step(a_batch(6), 0), c10::Error);
+  EXPECT_THROW(std::ignore = replicas.validation_step(a_batch(6), 0), c10::Error);
 }
 
 TEST(ModuleReplicas, ComputeEachInAThreadOfItsOwnThatStays) {
@@ -307,9 +308,10 @@ TEST(ModuleReplicas, ValidateAndPredictAsTheModuleAlone) {
   three.first->set_metric_sink(&alone);
   three.first->validation_step(batch, 0);
   three.first->set_metric_sink(&shared);
-  three.replicas->validation_step(batch, 0);
+  const StepOutput joined = three.replicas->validation_step(batch, 0);
   three.first->set_metric_sink(&tested);
-  three.replicas->test_step(batch, 0);
+  EXPECT_TRUE(torch::equal(three.replicas->test_step(batch, 0).values.at("outputs"), joined.values.at("outputs")));
+  EXPECT_TRUE(torch::allclose(joined.values.at("outputs"), three.first->forward(batch.inputs)));
   EXPECT_NEAR(shared.sum, alone.sum, 1e-5);
   EXPECT_NEAR(tested.sum, alone.sum, 1e-5);
   const auto predicted = three.replicas->predict_step(batch, 0);

@@ -36,12 +36,19 @@ class SmallModule final : public Module {
     if (shows_images) log_image("inputs", batch.inputs.slice(0, 0, 4));
     return torch::cross_entropy_loss(forward(batch.inputs), batch.targets) * loss_factor + loss_offset;
   }
-  void validation_step(const Batch& batch, std::int64_t batch_index) override {
+  StepOutput validation_step(const Batch& batch, std::int64_t batch_index) override {
     if (on_validation) on_validation(batch_index);
     const torch::Tensor logits = forward(batch.inputs);
     if (shows_images && batch_index == 0) log_image("validation", batch.inputs[0]);
     log("val_loss", torch::cross_entropy_loss(logits, batch.targets));
     log("val_accuracy", logits.argmax(1).eq(batch.targets).to(torch::kDouble).mean());
+    StepOutput output;
+    output.values["logits"] = logits;
+    return output;
+  }
+
+  void validation_step_end(StepOutput output) override {
+    if (on_validation_end) on_validation_end(output);
   }
 
   [[nodiscard]] std::unique_ptr<Optimizer> configure_optimizers(const OptimizerSpec& spec) override {
@@ -54,6 +61,7 @@ class SmallModule final : public Module {
 
   std::function<void(std::int64_t)> on_step;
   std::function<void(std::int64_t)> on_validation;                        ///< As on_step, in each validation step.
+  std::function<void(const StepOutput&)> on_validation_end;               ///< Called by validation_step_end.
   std::function<std::unique_ptr<Optimizer>(SmallModule&)> own_optimizer;  ///< Not set: that of the job.
   std::vector<std::shared_ptr<Callback>> callbacks;
   double loss_factor = 1.0;

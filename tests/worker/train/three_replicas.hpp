@@ -33,8 +33,11 @@ class TwoLayers final : public Module {
   [[nodiscard]] torch::Tensor training_step_end(StepOutput output) override {
     return step_end ? step_end(output) : Module::training_step_end(std::move(output));
   }
-  void validation_step(const Batch& batch, std::int64_t /*batch_index*/) override {
-    log("val_loss", forward(batch.inputs).square().mean());
+  StepOutput validation_step(const Batch& batch, std::int64_t /*batch_index*/) override {
+    StepOutput output;
+    output.values["outputs"] = forward(batch.inputs);
+    log("val_loss", output.values["outputs"].square().mean());
+    return output;
   }
   [[nodiscard]] std::map<std::string, torch::Tensor> predict_step(const Batch& batch,
                                                                   std::int64_t /*batch_index*/) override {

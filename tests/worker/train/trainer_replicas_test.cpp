@@ -140,6 +140,27 @@ TEST(TrainerOfReplicas, ValidatesEachSampleOnce) {
   EXPECT_NEAR(accuracies[0], accuracies[1], 1e-9);
 }
 
+TEST(TrainerOfReplicas, GiveTheWholeBatchToTheEndOfAValidationStep) {
+  std::vector<std::vector<torch::Tensor>> batches;
+  for (const std::int64_t count : {1, 3}) {
+    TrainingRun run{1};
+    run.training.max_steps = 3;
+    run.training.validate_every = api::Every{.steps = 3};
+    run.ranks[0].module->set_uses_batch_norm(false);
+    std::vector<torch::Tensor> seen;
+    run.ranks[0].module->on_validation_end = [&seen](const StepOutput& output) {
+      seen.push_back(output.values.at("logits"));
+    };
+    if (count > 1) add_replicas(run, count, a_replica);
+    (void)end_of(run);
+    batches.push_back(seen);
+  }
+  ASSERT_FALSE(batches[0].empty());
+  ASSERT_EQ(batches[0].size(), batches[1].size());
+  for (std::size_t batch = 0; batch < batches[0].size(); ++batch)
+    EXPECT_TRUE(torch::allclose(batches[0][batch], batches[1][batch], 1e-4, 1e-5)) << batch;
+}
+
 TEST(TrainerOfReplicas, EndsWithWhatAReplicaThrows) {
   TrainingRun run{1};
   add_replicas(run, 2, [] {

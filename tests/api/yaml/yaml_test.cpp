@@ -1,4 +1,4 @@
-#include "api/validation/yaml.hpp"
+#include "api/yaml/yaml.hpp"
 
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
@@ -47,7 +47,9 @@ INSTANTIATE_TEST_SUITE_P(
         Scalar{"0X1F", "31"}, Scalar{"0B11", "3"}, Scalar{"0O17", "15"}, Scalar{"0", "0"}, Scalar{"007", "7"},
         Scalar{"+", R"("+")"}, Scalar{"-.5", "-0.5"}, Scalar{"+0b11", "3"}, Scalar{"0b12", R"("0b12")"},
         Scalar{"-9223372036854775807", "-9223372036854775807"}, Scalar{"1e400", R"("1e400")"}, Scalar{".", R"(".")"},
-        Scalar{"!!bool yes", "true"}, Scalar{"!!str null", R"("null")"}, Scalar{"[1, a]", R"([1, "a"])"},
+        Scalar{"1e+", R"("1e+")"}, Scalar{"1E+3", "1000"}, Scalar{".e5", R"(".e5")"}, Scalar{"1.2.3", R"("1.2.3")"},
+        Scalar{"1e5x", R"("1e5x")"}, Scalar{"-.nan", R"("-.nan")"}, Scalar{"!!bool yes", "true"},
+        Scalar{"!!str null", R"("null")"}, Scalar{"[1, a]", R"([1, "a"])"},
         Scalar{"{1: one, true: t}", R"({"1": "one", "true": "t"})"}));
 
 TEST(ParseYaml, GivesEveryDocumentThatIsNotEmpty) {
@@ -137,6 +139,16 @@ TEST(ParseYaml, TakesEveryCharacterAndAHundredLevels) {
   EXPECT_EQ(parse_yaml("a: x\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80\n")->at(0).at("a"),
             "x\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80");
   EXPECT_TRUE(parse_yaml(std::string(100, '[') + std::string(100, ']')));
+}
+
+TEST(ParseYaml, TakesALongTextThatBeginsAsANumber) {
+  const std::string digits(300'000, '1');
+  for (const std::string& text :
+       {digits, "-" + digits, digits + "." + digits, "." + digits + "e", "+" + digits + "x"}) {
+    const auto documents = parse_yaml("a: " + text);
+    ASSERT_TRUE(documents) << documents.error().message;
+    EXPECT_EQ(documents->at(0).at("a"), text);
+  }
 }
 
 TEST(ParseYaml, ReadsJsonOfAsManyLevelsAsYaml) {

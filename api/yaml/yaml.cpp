@@ -1,4 +1,4 @@
-#include "api/validation/yaml.hpp"
+#include "api/yaml/yaml.hpp"
 
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
-#include <regex>
 #include <set>
 #include <string>
 
@@ -67,11 +66,41 @@ json as_sent(double number) {
   return number;
 }
 
+void skip_sign(std::string_view& text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+}
+
+/// Takes the digits off the front of `text`, and returns their number.
+std::size_t skip_digits(std::string_view& text) {
+  const std::size_t count = std::min(text.find_first_not_of("0123456789"), text.size());
+  text.remove_prefix(count);
+  return count;
+}
+
+/// True for digits with an optional sign, point and exponent. Not by std::regex, whose stack ends in a long text.
+bool is_decimal(std::string_view text) {
+  skip_sign(text);
+  std::size_t digits = skip_digits(text);
+  if (text.starts_with('.')) {
+    text.remove_prefix(1);
+    digits += skip_digits(text);
+  }
+  if (digits == 0) return false;
+  if (!text.starts_with('e') && !text.starts_with('E')) return text.empty();
+  text.remove_prefix(1);
+  skip_sign(text);
+  return skip_digits(text) > 0 && text.empty();
+}
+
+constexpr std::array<std::string_view, 3> infinity_words{".inf", ".Inf", ".INF"};
+constexpr std::array<std::string_view, 3> nan_words{".nan", ".NaN", ".NAN"};
+
 std::optional<json> as_float(const std::string& text, YAML::Mark mark) {
-  static const std::regex form{R"([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?)"};
-  static const std::regex not_finite{R"([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))"};
-  if (std::regex_match(text, not_finite)) throw Refused{mark, fmt::format("{} cannot be written as JSON", text)};
-  if (!std::regex_match(text, form)) return {};
+  std::string_view unsigned_text = text;
+  skip_sign(unsigned_text);
+  if (is_one_of(unsigned_text, infinity_words) || is_one_of(text, nan_words))
+    throw Refused{mark, fmt::format("{} cannot be written as JSON", text)};
+  if (!is_decimal(text)) return {};
   const double number = std::strtod(text.c_str(), nullptr);
   if (!std::isfinite(number)) return {};
   return as_sent(number);
