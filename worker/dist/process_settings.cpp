@@ -81,6 +81,10 @@ Threads apply_process_settings(const rank::GroupEnvironment& environment) {
   return Threads::ours;
 }
 
+void return_freed_memory() {
+  malloc_trim(/*pad=*/0);
+}
+
 void make_cublas_deterministic() {
   set_unless_set("CUBLAS_WORKSPACE_CONFIG", ":4096:8");  // Eight buffers of 4 MiB: as fast as cuBLAS's own choice.
 }

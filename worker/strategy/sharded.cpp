@@ -10,6 +10,7 @@
 
 #include "common/logging.hpp"
 #include "common/try.hpp"
+#include "worker/dist/process_settings.hpp"
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::strategy {
@@ -56,7 +57,9 @@ Sharded::Sharded(NamedTensors parameters, NamedTensors buffers, c10::intrusive_p
 
 Result<void> Sharded::synchronize_model() {
   TRY(ddp_.synchronize_model());
-  if (gathered_) gathered_->take_rows();
+  if (!gathered_) return {};
+  gathered_->take_rows();
+  dist::return_freed_memory();
   return {};
 }
 
