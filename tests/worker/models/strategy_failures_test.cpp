@@ -39,7 +39,8 @@ const Strategy strategies[] = {
     {"HorovodAdasum", R"({"name": "horovod", "op": "adasum"})"},
     {"BaguaGradientAllreduce", R"({"name": "bagua"})"},
     {"BaguaByteGrad", R"({"name": "bagua", "algorithm": "bytegrad"})"},
-    {"BaguaQadam", R"({"name": "bagua", "algorithm": "qadam", "qadamWarmupSteps": 2})"},
+    // After fewer steps the second moments, which then stay as they are, are so small that the loss becomes infinite.
+    {"BaguaQadam", R"({"name": "bagua", "algorithm": "qadam", "qadamWarmupSteps": 8})"},
     {"BaguaDecentralized", R"({"name": "bagua", "algorithm": "decentralized"})"},
     {"BaguaLowPrecisionDecentralized", R"({"name": "bagua", "algorithm": "lowPrecisionDecentralized"})"},
     {"BaguaAsync", R"({"name": "bagua", "algorithm": "async", "syncIntervalMs": 5, "asyncWarmupSteps": 2})"},
@@ -109,7 +110,7 @@ TEST_P(Strategies, TrainAJobFurtherThatWasStoppedByAsManyRanksAndByFewer) {
     return std::make_unique<LauncherProcess>(
         group, pod, rank_program,
         std::map<std::string, std::string>{{"NODE_RANK", std::to_string(pod)},
-                                           {"TRAINYARD_JOB", "job"},
+                                           {"TRAINYARD_STATUS_PORT", std::to_string(launcher::free_port())},
                                            {"TRAINYARD_JOB_UID", "uid"},
                                            {"TRAINYARD_ATTEMPT", std::to_string(attempt)}});
   };
