@@ -108,7 +108,7 @@ TEST(FieldsOfSelf, AreThoseThatTheRuleReads) {
   EXPECT_EQ(fields_of_self("!has(self.a) || self.a.b == 'self' || self.c in [1]"), (std::set<std::string>{"a", "c"}));
   EXPECT_EQ(fields_of_self("itself.a == 1 && self.checkpoint.all(c, c.self == 2)"),
             (std::set<std::string>{"checkpoint"}));
-  EXPECT_EQ(fields_of_self("self == 1"), std::set<std::string>{});
+  EXPECT_EQ(fields_of_self("self == 1 || itself.replicas == 2"), std::set<std::string>{});
 }
 
 }  // namespace
