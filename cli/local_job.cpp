@@ -44,6 +44,13 @@ bool has_replicas_in_ranks_of(const json& spec) {
   return parsed && api::has_replicas(parsed->strategy);
 }
 
+/// Makes dp and ddp2 divide each batch among as many replicas on the CPU as they would among GPUs. On a machine with
+/// GPUs each still has one replica.
+void keep_devices_as_replicas(json& spec) {
+  const std::int64_t per_pod = spec.value("gpusPerPod", std::int64_t{1});
+  if (per_pod > 1 && has_replicas_in_ranks_of(spec)) spec["training"]["strategy"]["cpuReplicas"] = per_pod;
+}
+
 Result<void> fit_gpus(json& spec, const std::vector<std::string>& gpus, std::vector<std::string>& notes) {
   const std::int64_t per_pod = spec.value("gpusPerPod", std::int64_t{1});
   const std::int64_t replicas = spec.value("replicas", std::int64_t{1});
@@ -51,9 +58,8 @@ Result<void> fit_gpus(json& spec, const std::vector<std::string>& gpus, std::vec
   if (gpus.empty()) {
     notes.push_back(
         fmt::format("This machine has no GPU: gpusPerPod is 0 instead of {}, and training runs on the CPU.", per_pod));
+    keep_devices_as_replicas(spec);
     set_gpus(spec, 0);
-    // dp and ddp2 divide each batch among as many replicas as they would among GPUs.
-    if (per_pod > 1 && has_replicas_in_ranks_of(spec)) spec["training"]["strategy"]["cpuReplicas"] = per_pod;
     return {};
   }
   if (per_pod * replicas > static_cast<std::int64_t>(gpus.size())) {
@@ -145,6 +151,7 @@ std::vector<std::string> step_lines(const json& job) {
 json with_one_rank_per_pod(json job, std::int64_t rank_count) {
   json& spec = job.at("spec");
   spec["replicas"] = rank_count;
+  keep_devices_as_replicas(spec);
   set_gpus(spec, 0);
   return job;
 }
@@ -166,8 +173,8 @@ Result<LocalJob> with_devices_of_one_rank(json job, std::int64_t device_count, b
   if (has_gpus) strategy.erase("cpuReplicas");
   if (!has_gpus) strategy["cpuReplicas"] = device_count;
   if (const auto violations = api::validate_training_job(job); !violations.empty())
-    return fail(ErrorKind::invalid,
-                fmt::format("with {} devices: {}", device_count, api::to_string(violations.front())));
+    return fail(ErrorKind::invalid, fmt::format("with {} device{}: {}", device_count, device_count == 1 ? "" : "s",
+                                                api::to_string(violations.front())));
   return LocalJob{.object = std::move(job),
                   .notes = {fmt::format("--devices: one rank, which divides its batches among {} {}.", device_count,
                                         has_gpus ? "GPUs" : "replicas on the CPU")}};
@@ -193,8 +200,7 @@ Result<LocalJob> with_devices(json job, std::int64_t device_count, bool has_gpus
   }
   if (rank_count > 1 && changed.object.value("/spec/training/strategy/hierarchical"_json_pointer, false)) {
     changed.notes.emplace_back(
-        "--devices: each rank is a pod of its own, so that strategy.hierarchical combines nothing within pods. Without "
-        "--devices a pod has gpusPerPod ranks.");
+        "--devices: each rank is a pod of its own, so that strategy.hierarchical combines nothing within pods.");
   }
   return changed;
 }

@@ -36,7 +36,8 @@ struct LocalJob {
 [[nodiscard]] std::vector<std::string> step_lines(const nlohmann::json& job);
 
 /// `job` with one pod for each of `rank_count` ranks, as it runs on several machines. Its pods ask for no GPUs, since
-/// this machine does not know those of the others: a rank takes the GPU of its number on its machine.
+/// this machine does not know those of the others: a rank takes the GPU of its number on its machine. With dp and ddp2
+/// a machine without GPUs has as many replicas on the CPU.
 [[nodiscard]] nlohmann::json with_one_rank_per_pod(nlohmann::json job, std::int64_t rank_count);
 
 /// ErrorKind::invalid when `job`, whose replicas were made `rank_count`, is no valid job: some strategies ask for

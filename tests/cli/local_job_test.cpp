@@ -48,6 +48,17 @@ TEST(AdaptToMachine, WithoutGpusDpAndDdp2DivideBatchesAmongAsManyReplicas) {
   }
 }
 
+TEST(WithOneRankPerPod, KeepsWhatDdp2DividesABatchAmong) {
+  json job = a_job(training);
+  job["spec"]["replicas"] = 1;
+  job["spec"]["gpusPerPod"] = 4;
+  job["spec"]["training"]["strategy"] = {{"name", "ddp2"}};
+  const json placed = with_one_rank_per_pod(job, 1);
+  EXPECT_EQ(placed["spec"]["training"]["strategy"], (json{{"name", "ddp2"}, {"cpuReplicas", 4}}));
+  EXPECT_EQ(placed["spec"]["gpusPerPod"], 0);
+  EXPECT_TRUE(check_rank_count(placed, 1)) << "on one host with four GPUs";
+}
+
 TEST(AdaptToMachine, WithoutGpusContainersAskForNone) {
   const auto job =
       adapt_to_machine(a_job(R"({"template": {"spec": {"containers": [{"name": "worker", "image": "i", "command": ["x"],

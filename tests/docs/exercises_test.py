@@ -40,7 +40,7 @@ class ExercisesPage(unittest.TestCase):
             for name in SMALLER:
                 (pathlib.Path(folder) / "examples" / name).write_text(smaller(name))
             cls.done = subprocess.run(["sh", "-e", "-c", "\n".join(blocks)], cwd=folder, env={"PATH": os.environ["PATH"], "HOME": folder},
-                                      capture_output=True, text=True, timeout=300, check=False)
+                                      capture_output=True, text=True, timeout=500, check=False)
         cls.out = cls.done.stdout
 
     def setUp(self) -> None:

@@ -39,8 +39,8 @@ enum class Threads { ours, users };
 /// process, on FashionCNN.
 [[nodiscard]] Threads apply_process_settings(const rank::GroupEnvironment& environment);
 
-/// Gives the system back what CPU tensors had and have freed, which these settings keep for the next tensors. Takes some
-/// milliseconds: for when much memory was freed that is not used again soon.
+/// Returns freed memory to the system, which these settings keep for the next CPU tensors otherwise. Takes some
+/// milliseconds: for when much was freed that is not used again soon.
 void return_freed_memory();
 
 /// Gives cuBLAS a workspace of fixed size, without which its results may differ from run to run and torch refuses them

@@ -65,9 +65,9 @@ class BufferBroadcast {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
 };
 
-/// Gives every rank rank 0's `tensors`, which are on one device, by messages of some 32 MiB. `what` names them in
-/// messages. Errors: those of `wait`; unavailable when nothing could be sent. Throws what this rank's own device
-/// throws.
+/// Gives every rank rank 0's `tensors`, which are on one device, in messages of at most 32 MiB or of one larger tensor.
+/// `what` names them in messages. Errors: those of `wait`; unavailable when nothing could be sent. Throws what this
+/// rank's own device throws.
 [[nodiscard]] Result<void> broadcast_from_rank0(const NamedTensors& tensors,
                                                 const c10::intrusive_ptr<c10d::ProcessGroup>& process_group,
                                                 const WaitForWork& wait, std::string_view what);

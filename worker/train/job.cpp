@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,16 +19,37 @@ namespace {
 
 using nlohmann::json;
 
+/// `spec` as a user of the present API would have written it.
+json as_written(json spec) {
+  const json::json_pointer claim{"/training/data/volumeClaim"}, path{"/training/data/path"};
+  if (spec.contains(claim) && spec.contains(path) && spec.at(path).is_string()) {
+    // The operator has put the folder where the claim is mounted before the job's path.
+    std::string_view rest = spec.at(path).get_ref<const std::string&>();
+    if (rest == contract::data_mount_path) {
+      spec.at(path.parent_pointer()).erase("path");
+    } else if (rest.starts_with(contract::data_mount_path) && rest[contract::data_mount_path.size()] == '/') {
+      spec.at(path) = std::string{rest.substr(contract::data_mount_path.size() + 1)};
+    } else if (rest.starts_with('/')) {  // `trainyard run` has put a folder of its machine in the claim's place.
+      spec.at(path.parent_pointer()).erase("volumeClaim");
+    }
+  }
+  // Operators of earlier releases wrote these where the job left them out, also where they are refused beside others.
+  const auto drop_default = [&spec](const char* parent, const char* field, const json& value) {
+    const json::json_pointer owner{parent};
+    if (spec.contains(owner) && spec.at(owner).is_object() && spec.at(owner).value(field, json()) == value)
+      spec.at(owner).erase(field);
+  };
+  drop_default("/checkpoint", "every", json::object());
+  drop_default("/training/strategy", "gradientCompression", "none");
+  drop_default("/training/strategy", "broadcastBuffers", true);
+  drop_default("/training/strategy", "syncBatchNorm", false);
+  return spec;
+}
+
 /// A launcher may start a job that no API server has seen. What the server would refuse is refused here too, in the
 /// same words: trained all the same, such a job would train something else, or fail on one rank alone.
-Result<void> check_as_the_server(json spec) {
-  const json::json_pointer claim{"/training/data/volumeClaim"}, path{"/training/data/path"};
-  const auto is_absolute = [](const json& value) {
-    return value.is_string() && value.get_ref<const std::string&>().starts_with('/');
-  };
-  if (spec.contains(claim) && spec.contains(path) && is_absolute(spec.at(path)))
-    spec.at(claim.parent_pointer()).erase("volumeClaim");  // The operator has mounted it: `path` is in the container.
-  const std::vector<api::Violation> violations = api::validate_training(spec);
+Result<void> check_as_the_server(const json& spec) {
+  const std::vector<api::Violation> violations = api::validate_training(as_written(spec));
   if (violations.empty()) return {};
   std::vector<std::string> sentences;
   for (const api::Violation& violation : violations) sentences.push_back(to_string(violation));

@@ -185,36 +185,41 @@ void ModuleReplicas::set_rank_context(RankContext* context) {
 
 StepOutput ModuleReplicas::training_step(const Batch& batch, std::int64_t batch_index, const TurnOfBatch& turn) {
   seed_generators();
-  StepOutput whole = run_joined(
-      batch, turn, [&](Module& module, const Batch& part) { return module.training_step(part, batch_index); });
+  Outputs outputs =
+      run_step(batch, turn, [&](Module& module, const Batch& part) { return module.training_step(part, batch_index); });
   check_links();
-  return whole;
+  return joined(std::move(outputs));
 }
 
 StepOutput ModuleReplicas::validation_step(const Batch& batch, std::int64_t batch_index) {
-  return run_joined(batch, {},
-                    [&](Module& module, const Batch& part) { return module.validation_step(part, batch_index); });
+  return joined(run_step(batch, {},
+                         [&](Module& module, const Batch& part) { return module.validation_step(part, batch_index); }));
 }
 
 StepOutput ModuleReplicas::test_step(const Batch& batch, std::int64_t batch_index) {
-  return run_joined(batch, {}, [&](Module& module, const Batch& part) { return module.test_step(part, batch_index); });
+  return joined(
+      run_step(batch, {}, [&](Module& module, const Batch& part) { return module.test_step(part, batch_index); }));
 }
 
-StepOutput ModuleReplicas::run_joined(const Batch& batch, const TurnOfBatch& turn,
-                                      const std::function<StepOutput(Module&, const Batch&)>& step) {
-  std::vector<StepOutput> outputs(replicas_.size());
-  const auto samples = run(
-      batch, turn, [&](std::size_t place, Module& module, const Batch& part) { outputs[place] = step(module, part); });
-  outputs.resize(samples.size());
+ModuleReplicas::Outputs ModuleReplicas::run_step(const Batch& batch, const TurnOfBatch& turn,
+                                                 const std::function<StepOutput(Module&, const Batch&)>& step) {
+  std::vector<StepOutput> of_parts(replicas_.size());
+  auto samples = run(
+      batch, turn, [&](std::size_t place, Module& module, const Batch& part) { of_parts[place] = step(module, part); });
+  of_parts.resize(samples.size());
+  return {.of_parts = std::move(of_parts), .samples = std::move(samples)};
+}
+
+StepOutput ModuleReplicas::joined(Outputs outputs) const {
   const torch::Device device = replicas_.front().device;
   std::vector<torch::Tensor> losses;
   std::vector<std::map<std::string, torch::Tensor>> values;
-  for (StepOutput& output : outputs) {
+  for (StepOutput& output : outputs.of_parts) {
     if (output.loss.defined()) losses.push_back(output.loss.to(device));
     values.push_back(std::move(output.values));
   }
   StepOutput whole;
-  whole.loss = mean_loss(losses, samples);
+  whole.loss = mean_loss(losses, outputs.samples);
   whole.values = join(values, device);
   return whole;
 }

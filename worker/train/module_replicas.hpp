@@ -93,8 +93,13 @@ class ModuleReplicas {
   using Step = std::function<void(std::size_t place, Module& module, const Batch& part)>;
 
   void link_gradient(Replica& replica, std::size_t parameter);
-  StepOutput run_joined(const Batch& batch, const TurnOfBatch& turn,
-                        const std::function<StepOutput(Module& module, const Batch& part)>& step);
+  struct Outputs {
+    std::vector<StepOutput> of_parts;
+    std::vector<std::int64_t> samples;  // of the parts
+  };
+  Outputs run_step(const Batch& batch, const TurnOfBatch& turn,
+                   const std::function<StepOutput(Module& module, const Batch& part)>& step);
+  [[nodiscard]] StepOutput joined(Outputs outputs) const;
   std::vector<std::int64_t> run(const Batch& batch, const TurnOfBatch& turn, const Step& step);
   std::exception_ptr call(const std::vector<Batch>& parts, const Step& step);
   void copy_trained(Replica& replica, bool is_new_batch);

@@ -23,7 +23,7 @@ void RankContext::check_is_no_replica(std::string_view call, std::string_view ac
   if (is_of_replica_) {
     throw std::logic_error{
         fmt::format("{}() was called by a replica of the model, which has a part of this rank's batch (strategy dp or "
-                    "ddp2): {} in training_step_end(), which has the whole batch, or in a callback",
+                    "ddp2): {} in the function that follows the step, such as training_step_end(), or in a callback",
                     call, action)};
   }
 }
