@@ -146,7 +146,8 @@ TEST(ReadJob, JudgesThePathThatTheJobHasAndNotTheOneInTheContainer) {
          {{"model", {{"name", "net"}}}, {"data", {{"format", "idx"}, {"volumeClaim", "datasets"}, {"path", path}}}}}};
     const auto job = read_job(environment_of({{"TRAINYARD_SPEC", spec.dump()}}));
     ASSERT_EQ(job.has_value(), is_taken) << path << (job ? "" : ": " + job.error().message);
-    if (job) EXPECT_EQ(job->training.data.path, path);
+    if (!job) continue;
+    EXPECT_EQ(job->training.data.path, path);
   }
 }
 
