@@ -219,7 +219,8 @@ TEST(ModuleReplicas, KnowTheFactsOfTheTrainingAndCannotGather) {
     EXPECT_TRUE(module.device().is_cpu());
     turns.push_back(module.optimizer_turn());
     EXPECT_THAT([&] { (void)module.all_gather(torch::zeros({1})); },
-                ThrowsMessage<std::logic_error>(HasSubstr("gather in training_step_end()")));
+                ThrowsMessage<std::logic_error>(
+                    HasSubstr("gather in the function that follows the step, such as training_step_end()")));
     return StepOutput{torch::zeros({})};
   });
   (void)three.replicas->training_step(a_batch(6), 0, {.name = "generator"});
