@@ -76,7 +76,7 @@ const json& spec_schema() {
 
 bool is_absent_or_empty(const json& object, const char* field) {
   const auto found = object.find(field);
-  return found == object.end() || found->is_null() || *found == "";
+  return found == object.end() || found->is_null() || *found == json("");
 }
 
 /// Adds five characters to generateName where there is no name, as the server does before it validates the name.
