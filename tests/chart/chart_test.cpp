@@ -92,16 +92,17 @@ TEST_F(Chart, RendersWhatKubernetesAccepts) {
   const std::vector<std::string> variants{
       "",
       "--set 'namespaces={a,b}'",
-      "--set "
-      "crd.install=false,rbac.create=false,rbac.aggregate=false,serviceAccount.create=false,serviceAccount.name=o",
+      std::string{"--set crd.install=false,rbac.create=false,rbac.aggregate=false "} +
+          "--set serviceAccount.create=false,serviceAccount.name=o",
       "--set replicas=1,priorityClassName=high --set 'image.pullSecrets={x}' --set 'workerImages.pullSecrets={y,z}'",
       "--set workerImages.cpu=,workerImages.cuda= --set podLabels.a=b,nodeSelector.c=d,serviceAccount.annotations.e=f",
       "--set 'tolerations[0].operator=Exists' --set-json 'affinity={\"podAntiAffinity\":{}}' --set nameOverride=other",
-      "--set networkPolicy.create=true,commonLabels.team=a,podLabels.b=c --set 'extraArgs={--kubeconfig=/x}' "
-      "--set-json 'extraEnv=[{\"name\":\"TZ\",\"value\":\"UTC\"}]'",
-      "--set networkPolicy.create=true --set 'namespaces={a,b}' --set "
-      "'networkPolicy.apiServerCidrs={10.0.0.1/32,fd00::1/128}' "
-      "--set-json 'networkPolicy.metricsFrom=[{\"namespaceSelector\":{\"matchLabels\":{\"a\":\"b\"}}}]'",
+      std::string{
+          "--set networkPolicy.create=true,commonLabels.team=a,podLabels.b=c --set 'extraArgs={--kubeconfig=/x}' "} +
+          "--set-json 'extraEnv=[{\"name\":\"TZ\",\"value\":\"UTC\"}]'",
+      std::string{"--set networkPolicy.create=true --set 'namespaces={a,b}' "} +
+          "--set 'networkPolicy.apiServerCidrs={10.0.0.1/32,fd00::1/128}' " +
+          "--set-json 'networkPolicy.metricsFrom=[{\"namespaceSelector\":{\"matchLabels\":{\"a\":\"b\"}}}]'",
   };
   for (const std::string& flags : variants) {
     const Outcome rendered = render(flags);
