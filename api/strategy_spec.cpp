@@ -78,6 +78,10 @@ bool has_own_parameters(const StrategySpec& strategy) {
                                                    strategy.algorithm == BaguaAlgorithm::low_precision_decentralized));
 }
 
+bool has_mean_gradients(const StrategySpec& strategy) {
+  return strategy.op == ReductionOp::average && !has_own_parameters(strategy);
+}
+
 bool is_async(const StrategySpec& strategy) {
   return strategy.name == StrategyName::bagua && strategy.algorithm == BaguaAlgorithm::async;
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "api/field_reader.hpp"
@@ -344,6 +345,18 @@ std::string resume_text(const CheckpointSpec& spec) {
 
 std::string_view name_of(DataFormat format) {
   return name_of(format, format_names);
+}
+
+double lr_factor(LrScaling scaling, std::int64_t rank_count) {
+  switch (scaling) {
+    case LrScaling::none:
+      return 1.0;
+    case LrScaling::linear:
+      return static_cast<double>(rank_count);
+    case LrScaling::sqrt:
+      return std::sqrt(static_cast<double>(rank_count));
+  }
+  return 1.0;
 }
 
 std::string_view name_of(OptimizerName name) {

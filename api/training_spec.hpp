@@ -71,6 +71,9 @@ enum class LrScaling {
   sqrt,    ///< Its square root.
 };
 
+/// The factor of `scaling` with `rank_count` ranks.
+[[nodiscard]] double lr_factor(LrScaling scaling, std::int64_t rank_count);
+
 struct OptimizerSpec {
   OptimizerName name = OptimizerName::adam;
   double lr = 0.001;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -134,16 +133,14 @@ std::vector<std::string> step_lines(const json& job) {
   if (ranks > 1) line += fmt::format(" x {} ranks", ranks);
   if (batches > 1) line += fmt::format(" x accumulateGradBatches {}", batches);
   std::vector<std::string> lines{line + "."};
-  // The other strategies' gradients do not become a mean, for which these rules are.
-  const bool has_mean =
-      training->strategy.op == api::ReductionOp::average && !api::has_own_parameters(training->strategy);
-  if (ranks > 1 && has_mean && training->optimizer.lr_scaling == api::LrScaling::none) {
+  if (ranks > 1 && api::has_mean_gradients(training->strategy) &&
+      training->optimizer.lr_scaling == api::LrScaling::none) {
     const double lr = training->optimizer.lr;
-    const auto count = static_cast<double>(ranks);
     lines.push_back(
         fmt::format("optimizer.lr stays {:.6g} for {} ranks: optimizer.lrScaling linear would make it {:.6g}, "
                     "and sqrt {:.6g}.",
-                    lr, ranks, lr * count, lr * std::sqrt(count)));
+                    lr, ranks, lr * api::lr_factor(api::LrScaling::linear, ranks),
+                    lr * api::lr_factor(api::LrScaling::sqrt, ranks)));
   }
   return lines;
 }
@@ -170,7 +167,7 @@ Result<LocalJob> with_devices_of_one_rank(json job, std::int64_t device_count, b
   spec["replicas"] = 1;
   set_gpus(spec, has_gpus ? device_count : 0);
   json& strategy = spec["training"]["strategy"];
-  if (has_gpus) strategy.erase("cpuReplicas");
+  strategy.erase("cpuReplicas");
   if (!has_gpus) strategy["cpuReplicas"] = device_count;
   if (const auto violations = api::validate_training_job(job); !violations.empty())
     return fail(ErrorKind::invalid, fmt::format("with {} device{}: {}", device_count, device_count == 1 ? "" : "s",

@@ -31,8 +31,9 @@ struct LocalJob {
 /// True when `job` has strategy dp or ddp2, with which a pod has one rank for all of its GPUs.
 [[nodiscard]] bool has_replicas_in_ranks(const nlohmann::json& job);
 
-/// What a step of `job` (valid, defaults filled in) sees, and what optimizer.lrScaling would make of its learning rate,
-/// as lines for a terminal. None for a job that does not train, or whose step is one batch of one rank.
+/// Lines for a terminal: how many samples an optimizer step of `job` (valid, defaults filled in) takes, and which
+/// learning rates optimizer.lrScaling would give. None for a job that does not train, or whose step is one batch of one
+/// rank.
 [[nodiscard]] std::vector<std::string> step_lines(const nlohmann::json& job);
 
 /// `job` with one pod for each of `rank_count` ranks, as it runs on several machines. Its pods ask for no GPUs, since

@@ -87,7 +87,7 @@ Outcome add(const json& left, const json& right) {
 Outcome remainder(const json& left, const json& right) {
   if (!left.is_number_integer() || !right.is_number_integer() || right == 0)
     return no_value(fmt::format("% does not take {} and {}", left.dump(), right.dump()));
-  // The one remainder that C++ has no value for.
+  // C++ leaves the remainder of the least integer and -1 undefined; all others by -1 are 0, too.
   return json(right == -1 ? 0 : left.get<std::int64_t>() % right.get<std::int64_t>());
 }
 

@@ -188,8 +188,8 @@ std::vector<Violation> validate_training_job(const json& object) {
   return validate(object, nullptr);
 }
 
-std::vector<Violation> validate_training(const json& parts) {
-  const json spec = with_schema_defaults(spec_schema(), parts);
+std::vector<Violation> validate_training(const json& given) {
+  const json spec = with_schema_defaults(spec_schema(), given);
   std::vector<Violation> violations = check_schema(spec_schema(), spec, "spec");
   visit_values(spec_schema(), spec, "spec", [&](const json& schema, const json& value, const std::string& path) {
     if (!is_well_formed(schema, value)) return;

@@ -29,9 +29,9 @@ namespace trainyard::api {
 /// an immutable field.
 [[nodiscard]] std::vector<Violation> validate_update(const nlohmann::json& before, const nlohmann::json& after);
 
-/// The violations in the fields `training` and `checkpoint` of a spec, for what trains without an API server that has
-/// seen the whole job. Rules that read other fields too, such as the template's volumes, are not judged.
-[[nodiscard]] std::vector<Violation> validate_training(const nlohmann::json& parts);
+/// The violations of a spec of which only the fields `training` and `checkpoint` are known, as on a rank that no API
+/// server has started. Rules that read other fields too, such as the template's volumes, are not judged.
+[[nodiscard]] std::vector<Violation> validate_training(const nlohmann::json& spec);
 
 /// The violations of the CRD's schema in a TrainingJob's status.
 [[nodiscard]] std::vector<Violation> validate_status(const nlohmann::json& status);

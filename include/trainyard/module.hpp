@@ -33,8 +33,8 @@ namespace train {
 class RankContext;
 }
 
-/// What a step returns for the function that follows it on the rank's whole batch: a loss, and any other values. The
-/// steps are training_step, validation_step and test_step, the functions training_step_end and so on.
+/// The result of training_step, validation_step and test_step, and the argument of training_step_end,
+/// validation_step_end and test_step_end: a loss, and any other values.
 struct StepOutput {
   StepOutput() = default;
   StepOutput(torch::Tensor loss) : loss{std::move(loss)} {}  // implicit: `return cross_entropy(...)` is the usual step
@@ -68,7 +68,8 @@ class Module : public torch::nn::Module {
   virtual StepOutput validation_step(const Batch& batch, std::int64_t batch_index);
   /// Logs the metrics that need the rank's whole batch, of what validation_step has returned: does nothing unless
   /// overridden. With the strategies dp and ddp2 `output` is joined from those of all devices' parts of the batch, as
-  /// for training_step_end. Each metric counts with the samples of the batch.
+  /// for training_step_end. Each metric counts with the samples of the batch. A rank that has no samples in the last
+  /// round of a validation calls neither function there.
   virtual void validation_step_end(StepOutput output);
 
   /// Logs the metrics of one batch of the test set, as validation_step does, for a job whose training.task is test:

@@ -19,6 +19,24 @@ namespace {
 
 using nlohmann::json;
 
+/// The JSON object of TRAINYARD_SPEC.
+Result<json> parse_spec(const std::string& text) {
+  constexpr int depth_max = 100;  // No job has as many levels, and functions that call themselves read the values.
+  bool is_too_deep = false;
+  const auto watch = [&](int depth, json::parse_event_t, json&) {
+    is_too_deep |= depth >= depth_max;
+    return !is_too_deep;
+  };
+  json spec = json::parse(text, watch, /*allow_exceptions=*/false);
+  if (is_too_deep)
+    return fail(ErrorKind::invalid, fmt::format("{} is nested deeper than {} levels", contract::env_spec, depth_max));
+  if (!spec.is_object() || !spec.contains("training")) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} is not a JSON object with the field `training`", contract::env_spec));
+  }
+  return spec;
+}
+
 /// `spec` as a user of the present API would have written it.
 json as_written(json spec) {
   const json::json_pointer claim{"/training/data/volumeClaim"}, path{"/training/data/path"};
@@ -67,11 +85,7 @@ Result<Job> read_job(const rank::Environment& environment) {
                     "operator set it",
                     contract::env_spec));
   }
-  const json spec = json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!spec.is_object() || !spec.contains("training")) {
-    return fail(ErrorKind::invalid,
-                fmt::format("{} is not a JSON object with the field `training`", contract::env_spec));
-  }
+  const json spec = TRY(parse_spec(*text));
   TRY(check_as_the_server(spec));
   Job job;
   auto training = api::parse_training_spec(spec["training"]);

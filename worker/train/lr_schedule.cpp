@@ -11,20 +11,8 @@ namespace {
 
 constexpr double least_reduction = 1e-8;  // ReduceLROnPlateau's eps: a smaller change is not made.
 
-double scale_of(api::LrScaling scaling, std::int64_t world_size) {
-  switch (scaling) {
-    case api::LrScaling::none:
-      return 1.0;
-    case api::LrScaling::linear:
-      return static_cast<double>(world_size);
-    case api::LrScaling::sqrt:
-      return std::sqrt(static_cast<double>(world_size));
-  }
-  return 1.0;
-}
-
 double scaled_lr(const api::OptimizerSpec& optimizer, std::int64_t world_size) {
-  return optimizer.lr * scale_of(optimizer.lr_scaling, world_size);
+  return optimizer.lr * api::lr_factor(optimizer.lr_scaling, world_size);
 }
 
 std::int64_t multiples(std::int64_t value, const std::optional<std::int64_t>& of) {
@@ -70,7 +58,8 @@ double lr_factor(const api::TrainingSpec& training, const LrPoint& point, const 
   const double warm = point.step < schedule.warmup_steps
                           ? static_cast<double>(point.step + 1) / static_cast<double>(schedule.warmup_steps)
                           : 1.0;
-  return scale_of(training.optimizer.lr_scaling, point.world_size) * part_of(schedule, point, end, plateau) * warm;
+  return api::lr_factor(training.optimizer.lr_scaling, point.world_size) * part_of(schedule, point, end, plateau) *
+         warm;
 }
 
 PlateauState after_validation(const api::TrainingSpec& training, std::int64_t world_size, const PlateauState& state,

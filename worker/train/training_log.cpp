@@ -100,16 +100,14 @@ void log_beginning(const api::TrainingSpec& training, const Dataset& samples, co
                     {{"replicas", computers.replicas}, {"batchSize", training.batch_size}});
     }
   }
-  const bool has_mean_gradients =
-      training.strategy.op == api::ReductionOp::average && !api::has_own_parameters(training.strategy);
-  if (world_size > 1 && has_mean_gradients && training.optimizer.lr_scaling == api::LrScaling::none) {
-    const auto ranks = static_cast<double>(world_size);
+  if (world_size > 1 && api::has_mean_gradients(training.strategy) &&
+      training.optimizer.lr_scaling == api::LrScaling::none) {
     logging::info(
         "the learning rate does not follow the number of ranks, as the batch does: training.optimizer.lrScaling linear "
         "or sqrt would scale it",
         {{"lr", training.optimizer.lr},
-         {"linear", training.optimizer.lr * ranks},
-         {"sqrt", training.optimizer.lr * std::sqrt(ranks)}});
+         {"linear", training.optimizer.lr * api::lr_factor(api::LrScaling::linear, world_size)},
+         {"sqrt", training.optimizer.lr * api::lr_factor(api::LrScaling::sqrt, world_size)}});
   }
   const std::int64_t threads = loader_threads(training.data, samples);
   if (const auto asked = training.data.loader_threads; asked && *asked > threads) {

@@ -2,8 +2,13 @@
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <fstream>
+#include <memory>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -24,6 +29,26 @@ TEST(MakeCublasDeterministic, GivesItAWorkspaceUnlessTheUserHasChosenOne) {
   EXPECT_STREQ(getenv("CUBLAS_WORKSPACE_CONFIG"), ":16:8");
   unsetenv("CUBLAS_WORKSPACE_CONFIG");
   // NOLINTEND(concurrency-mt-unsafe)
+}
+
+/// This process's memory that the kernel has given pages to, in bytes.
+std::int64_t resident_bytes() {
+  std::ifstream file{"/proc/self/statm"};
+  std::int64_t pages = 0, resident_pages = 0;
+  file >> pages >> resident_pages;
+  return resident_pages * sysconf(_SC_PAGESIZE);
+}
+
+TEST(ReturnFreedMemory, GivesTheSystemBackWhatLiesBelowMemoryInUse) {
+  constexpr std::size_t block_bytes = 64 << 10, block_count = 1'024;  // Each too small to be mapped by itself.
+  constexpr std::int64_t half = block_bytes * block_count / 2;
+  std::vector<std::unique_ptr<char[]>> blocks;
+  for (std::size_t block = 0; block < block_count; ++block)
+    blocks.emplace_back(std::make_unique<char[]>(block_bytes));  // Zeros: the pages are touched.
+  blocks.erase(blocks.begin(), blocks.end() - 1);                // The last one keeps the heap from becoming shorter.
+  const std::int64_t before = resident_bytes();
+  return_freed_memory();
+  EXPECT_LT(resident_bytes(), before - half);
 }
 
 TEST(ShareProcessors, GivesEachRankItsPartWherePodsOfOneGroupShareANode) {

@@ -18,7 +18,7 @@
 
 namespace trainyard::strategy {
 
-/// Of example_strategy.cpp: declared here as strategies.cpp declares it.
+/// Defined in example_strategy.cpp. strategies.cpp would declare it in the same way.
 std::unique_ptr<GradientSync> make_through_rank0(StrategyParts parts);
 
 namespace {

@@ -180,8 +180,8 @@ TEST_P(CorpusOfJobs, IsTakenAsTheOperatorGivesItToARank) {
   EXPECT_EQ(read->training.batch_size, job->spec.training->batch_size);
 }
 
-/// What depends on a pod's volumes, or on the number of ranks, of which the strategies judge when they are made; and
-/// defaults that earlier operators wrote.
+/// Cases that a rank does not judge as the server does: those of rules on volumes; those of rules on the number of
+/// ranks, which the strategies judge when they are made; and those with defaults that earlier operators wrote.
 const std::set<std::string> judged_elsewhere{"a checkpoint at no time",
                                              "buffers of one rank alone",
                                              "sent buffers of async",
