@@ -113,18 +113,20 @@ Result<pid_t> start(const std::vector<std::string>& arguments, const Pipe& outpu
   return fail(may_pass ? ErrorKind::unavailable : ErrorKind::invalid, std::strerror(failed));
 }
 
-// Appends to `into` what `descriptor` has now, at most `bytes_max` bytes in all; false at the end of the stream.
-bool read_available(int descriptor, std::string& into, std::size_t bytes_max, bool keeps_the_end) {
+// Appends to `into` what `descriptor` has now; false at the end of the stream. Of a program that writes without end it
+// takes a part, so that the caller can look at its deadline: more than a pipe holds.
+bool read_available(int descriptor, std::string& into) {
+  constexpr int reads_max = 16;
   std::array<char, 65'536> buffer{};
-  for (;;) {
+  for (int reads = 0; reads < reads_max;) {
     const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return true;
     if (got == 0) return false;
-    const std::size_t room = keeps_the_end ? buffer.size() : bytes_max - std::min(into.size(), bytes_max);
-    into.append(buffer.data(), std::min(static_cast<std::size_t>(got), room));
-    if (keeps_the_end && into.size() > bytes_max) into.erase(0, into.size() - bytes_max);
+    into.append(buffer.data(), static_cast<std::size_t>(got));
+    ++reads;
   }
+  return true;
 }
 
 std::string on_one_line(std::string text) {
@@ -152,6 +154,13 @@ Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::c
   const auto until = steady_clock::now() + deadline;
   std::array<pollfd, 3> watched{
       {{child.descriptor(), POLLIN, 0}, {output.read.get(), POLLIN, 0}, {words.read.get(), POLLIN, 0}}};
+  const auto read_output = [&]() -> Result<void> {
+    if (!read_available(output.read.get(), end.output)) watched[1].fd = -1;
+    if (!read_available(words.read.get(), end.words)) watched[2].fd = -1;
+    if (end.words.size() > words_bytes_read) end.words.erase(0, end.words.size() - words_bytes_read);
+    if (end.output.size() <= output_bytes_max) return {};
+    return fail(ErrorKind::corrupt, fmt::format("{} wrote more than {} bytes", arguments.front(), output_bytes_max));
+  };
   // Wait for the end of the program and not of its output, which a process that it left running may hold open.
   while (watched[0].revents == 0) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - steady_clock::now());
@@ -162,12 +171,10 @@ Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::c
       return fail(ErrorKind::cancelled, fmt::format("{} was given up, since a stop was requested", arguments.front()));
     const std::int64_t longest = options.stop.stop_possible() ? stop_poll_milliseconds : 1'000'000;
     ::poll(watched.data(), watched.size(), static_cast<int>(std::min<std::int64_t>(left.count(), longest)));
-    if (!read_available(output.read.get(), end.output, output_bytes_max, false)) watched[1].fd = -1;
-    if (!read_available(words.read.get(), end.words, words_bytes_read, true)) watched[2].fd = -1;
+    TRY(read_output());
   }
   end.exit_code = child.wait();
-  read_available(output.read.get(), end.output, output_bytes_max, false);
-  read_available(words.read.get(), end.words, words_bytes_read, true);
+  TRY(read_output());
   end.words = on_one_line(keep_end(end.words, words_bytes_max));
   return end;
 }

@@ -53,6 +53,19 @@ TEST(RunProgram, TakesMuchOutputAndKeepsTheEndOfStandardError) {
   EXPECT_EQ(longest->words, std::string(280, 'x'));
 }
 
+TEST(RunProgram, RefusesOutputWithoutEnd) {
+  const auto end = run_program({"/bin/cat", "/dev/zero"}, 60s);
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().kind, ErrorKind::corrupt);
+  EXPECT_EQ(end.error().message, "/bin/cat wrote more than 67108864 bytes");
+}
+
+TEST(RunProgram, EndsOneThatWritesToStandardErrorWithoutEndAtTheDeadline) {
+  const auto end = run_program({"/bin/sh", "-c", "exec cat /dev/zero >&2"}, 100ms);
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().kind, ErrorKind::timeout);
+}
+
 TEST(RunProgram, EndsItWithAllThatItStartedAtTheDeadline) {
   const fakes::TemporaryFolder folder;
   const std::string fifo = folder.file("fifo").string();

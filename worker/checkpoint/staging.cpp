@@ -188,8 +188,11 @@ bool Staging::is_finite() const {
   const torch::NoGradGuard no_grad;
   for (const Slice& slice : slices_) {
     if (!must_be_finite_[slice.entry]) continue;
+    const torch::Tensor rows = rows_of(buffers_[slice.entry], slice);
     // The sum is not finite if any element is not.
-    if (!std::isfinite(rows_of(buffers_[slice.entry], slice).sum(torch::kDouble).item<double>())) return false;
+    if (std::isfinite(rows.sum(torch::kDouble).item<double>())) continue;
+    // Only elements of 64 bits are large enough for a sum that overflows.
+    if (rows.scalar_type() != torch::kDouble || !at::isfinite(rows).all().item<bool>()) return false;
   }
   return true;
 }

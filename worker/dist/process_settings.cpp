@@ -41,9 +41,18 @@ std::optional<milliseconds> collective_deadline(const Deadlines& deadlines, std:
 
 namespace {
 
-constexpr int keep_bytes =
-    1 << 30;  // So much freed memory stays with the process, because the next step needs it again.
-constexpr int map_from_bytes = 32 << 20;  // glibc's upper limit. Smaller blocks come from the heap, which stays mapped.
+/// What glibc's mallopt() is given, in bytes.
+struct AllocatorSettings {
+  int map_from = 0;  // Blocks from here on are mapped on their own, and return to the system when they are freed.
+  int keep = 0;      // So much freed memory at the end of the heap stays with the process.
+  int grow_by = 0;
+};
+
+AllocatorSettings allocator_settings(FreedMemory freed) {
+  constexpr int mebibyte = 1 << 20, map_from_max = 32 * mebibyte;
+  if (freed == FreedMemory::returned) return {.map_from = mebibyte, .keep = 4 * mebibyte, .grow_by = mebibyte};
+  return {.map_from = map_from_max, .keep = 1024 * mebibyte, .grow_by = map_from_max};
+}
 
 void set_unless_set(const char* name, const char* value) {
   setenv(name, value, 0);  // NOLINT(concurrency-mt-unsafe): before any other thread.
@@ -64,14 +73,15 @@ void switch_off_nccl_exits() {
 
 }  // namespace
 
-Threads apply_process_settings(const rank::GroupEnvironment& environment) {
+Threads apply_process_settings(const rank::GroupEnvironment& environment, FreedMemory freed) {
   switch_off_nccl_exits();
   // c10d's flight recorder keeps every collective with its stack. Nothing reads it here.
   set_unless_set("TORCH_FR_BUFFER_SIZE", "0");
   set_unless_set("THP_MEM_ALLOC_ENABLE", "1");  // torch then asks for transparent huge pages under its CPU tensors.
-  mallopt(M_TRIM_THRESHOLD, keep_bytes);
-  mallopt(M_TOP_PAD, map_from_bytes);
-  mallopt(M_MMAP_THRESHOLD, map_from_bytes);
+  const AllocatorSettings allocator = allocator_settings(freed);
+  mallopt(M_TRIM_THRESHOLD, allocator.keep);
+  mallopt(M_TOP_PAD, allocator.grow_by);
+  mallopt(M_MMAP_THRESHOLD, allocator.map_from);
   const rank::Environment variables = rank::process_environment();
   if (variables("OMP_NUM_THREADS")) return variables(rank::env_chose_threads) ? Threads::ours : Threads::users;
   const std::int64_t threads =

@@ -33,14 +33,21 @@ struct Deadlines {
 /// The party that chose the number of threads: this program (`ours`) or the user (`users`), whose choice is kept.
 enum class Threads { ours, users };
 
+/// What becomes of the memory of CPU tensors when they are freed.
+enum class FreedMemory {
+  kept,      ///< It stays with the process, for the next tensors.
+  returned,  ///< That of each tensor from 1 MiB on goes back to the system at once, and is zeroed for the next one.
+};
+
 /// Sets NCCL's watchdog, the memory allocator and the number of threads, but keeps what the user has set. A rank's
 /// first call in main: it changes the environment, so that no other thread (as of the RankLink) may run yet, nor CUDA
-/// be loaded. The allocator's settings give about 14 % more speed in DDP than glibc's defaults, and 25 % in one
-/// process, on FashionCNN.
-[[nodiscard]] Threads apply_process_settings(const rank::GroupEnvironment& environment);
+/// be loaded. FreedMemory::kept gives about 14 % more speed in DDP than glibc's defaults, and 25 % in one process, on
+/// FashionCNN.
+[[nodiscard]] Threads apply_process_settings(const rank::GroupEnvironment& environment,
+                                             FreedMemory freed = FreedMemory::kept);
 
-/// Returns freed memory to the system, which these settings keep for the next CPU tensors otherwise. Takes some
-/// milliseconds: for when much was freed that is not used again soon.
+/// Returns the freed memory that the process has kept to the system. Takes some milliseconds: for when much was freed
+/// that is not used again soon.
 void return_freed_memory();
 
 /// Gives cuBLAS a workspace of fixed size, without which its results may differ from run to run and torch refuses them

@@ -57,27 +57,33 @@ Sharded::Sharded(NamedTensors parameters, NamedTensors buffers, c10::intrusive_p
 
 Result<void> Sharded::synchronize_model() {
   TRY(ddp_.synchronize_model());
-  if (!gathered_) return {};
-  gathered_->take_rows();
-  dist::return_freed_memory();
+  if (gathered_) {
+    gathered_->take_rows();
+    dist::return_freed_memory();
+  }
+  // Its state is made to be counted, which is not to be there together with whole parameters.
+  if (optimizer_ != nullptr) log_memory(*std::exchange(optimizer_, nullptr));
   return {};
 }
 
 std::unique_ptr<Optimizer> Sharded::adapt(std::unique_ptr<Optimizer> optimizer) {
   optimizer->shard(shards());
-  const ShardedMemory bytes = memory(*optimizer);
-  if (process_group_->getRank() == 0) {
-    logging::info(
-        "sharded: bytes of a rank's memory for one optimizer's parameters, without activations, buffers and "
-        "accumulated gradients",
-        {{"parameters", bytes.parameter_bytes},
-         {"gatheredParameters", bytes.gathered_bytes},
-         {"gradients", bytes.gradient_bytes},
-         {"optimizerState", bytes.state_bytes},
-         {"buckets", bytes.bucket_bytes},
-         {"total", bytes.total()}});
-  }
+  optimizer_ = optimizer.get();
   return optimizer;
+}
+
+void Sharded::log_memory(Optimizer& optimizer) const {
+  if (process_group_->getRank() != 0) return;
+  const ShardedMemory bytes = memory(optimizer);
+  logging::info(
+      "sharded: bytes of a rank's memory for one optimizer's parameters, without activations, buffers and "
+      "accumulated gradients",
+      {{"parameters", bytes.parameter_bytes},
+       {"gatheredParameters", bytes.gathered_bytes},
+       {"gradients", bytes.gradient_bytes},
+       {"optimizerState", bytes.state_bytes},
+       {"buckets", bytes.bucket_bytes},
+       {"total", bytes.total()}});
 }
 
 ShardedMemory Sharded::memory(Optimizer& optimizer) const {

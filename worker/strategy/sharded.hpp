@@ -58,6 +58,7 @@ class Sharded final : public GradientSync {
  private:
   void begin_pass(Pass pass);
   void end_pass();
+  void log_memory(Optimizer& optimizer) const;
   [[nodiscard]] Result<void> reduce(const torch::Tensor& value, c10d::ReduceOp::RedOpType operation);
 
   torch::Device device_;
@@ -72,6 +73,7 @@ class Sharded final : public GradientSync {
   std::int64_t parameter_bytes_ = 0;  // of all parameters, also of those that are not trained
   std::int64_t untrained_bytes_ = 0;
   bool keeps_gradients_;
+  Optimizer* optimizer_ = nullptr;  // that adapt() has returned, until its memory is logged
 };
 
 }  // namespace trainyard::strategy

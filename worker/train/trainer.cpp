@@ -65,11 +65,6 @@ Trainer::Trainer(TrainerParts parts)
              .before_step = [this](auto& name, auto& trained) { callbacks_.before_optimizer_step(name, trained); },
              .device = parts_.device}},
       random_{parts_.device},
-      state_{with_rows_of_parameters(make_state(parts_.module, optimizer_state(parts_.turns), random_,
-                                                {.parameters = keep_parameters_equal(parts_.turns),
-                                                 .optimizer = keep_optimizers_equal(parts_.turns)},
-                                                optimizer_shards(parts_.turns)),
-                                     parts_.turns)},
       ema_{make_ema(parts_.training.ema, parts_.module, parts_.turns)},
       callbacks_{parts_.module},
       validation_{{.training = parts_.training,
@@ -129,6 +124,8 @@ OrEnd<void> Trainer::begin() {
   if (!validation_.has_data()) check_watches_nothing(parts_.training, parts_.checkpoint_spec);
   report("Loading");
   if (auto done = synchronize_model(parts_.turns); !done) return lost(Stage::step, done.error());
+  // Not before, because optimizers make their state here, and parameters in parts have freed other ranks' rows by now.
+  add_model_to_state();
   bool has_resumed = false;
   if (parts_.checkpointer != nullptr) {
     // A late pod of a deleted job must not claim the generation of the job that replaced it.
@@ -156,6 +153,16 @@ OrEnd<void> Trainer::begin() {
     TRY(checkpoints_->stop_before_first_step());
   }
   return tl::unexpected(preempted());
+}
+
+void Trainer::add_model_to_state() {
+  checkpoint::State state =
+      make_state(parts_.module, optimizer_state(parts_.turns), random_,
+                 {.parameters = keep_parameters_equal(parts_.turns), .optimizer = keep_optimizers_equal(parts_.turns)},
+                 optimizer_shards(parts_.turns));
+  state = with_rows_of_parameters(std::move(state), parts_.turns);
+  std::ranges::move(state_.entries, std::back_inserter(state.entries));
+  state_ = std::move(state);
 }
 
 /// True when any rank was asked to stop.

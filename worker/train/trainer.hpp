@@ -96,6 +96,8 @@ class Trainer final : private SavedTraining {
  private:
   [[nodiscard]] rank::RankEnd train();
   [[nodiscard]] OrEnd<void> begin();
+  /// Adds the model, the optimizers and the random generators to what is saved.
+  void add_model_to_state();
   [[nodiscard]] OrEnd<bool> is_stop_asked();
   [[nodiscard]] OrEnd<bool> restore();
   [[nodiscard]] OrEnd<void> load_weights(bool has_resumed);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "checkpoint/format/entry.hpp"
+#include "worker/strategy/memory_on_demand.hpp"
 #include "worker/strategy/model_agreement.hpp"
 
 namespace trainyard::train {
@@ -65,6 +66,7 @@ void RandomState::write() const {
 }
 
 checkpoint::State model_state(const Module& module, bool has_equal_parameters) {
+  const strategy::NoOperatorAsks none_asks;  // detach() needs no memory of a parameter in parts.
   checkpoint::State state;
   for (const auto& [name, tensor] : named_parameters(module)) {
     state.entries.push_back({.name = fmt::format("{}{}", checkpoint::model_prefix, name),

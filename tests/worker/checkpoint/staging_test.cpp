@@ -174,16 +174,19 @@ TEST(Staging, LooksForWhatIsNotFiniteOnlyWhereThatMatters) {
   EXPECT_FALSE(staging.is_finite());
 }
 
-TEST(Staging, TakesLargeWeightsOf16BitsForFiniteThoughTheirSumIsBeyondTheirType) {
-  Staging staging{0, 1};
-  State state = a_state();
-  state.entries[0].must_be_finite = true;
-  state.entries[0].tensor = torch::full_like(state.entries[0].tensor, 60000.0, torch::kHalf);
-  ASSERT_TRUE(staging.stage(state));
-  EXPECT_TRUE(staging.is_finite());
-  state.entries[0].tensor[1023][0] = INFINITY;
-  ASSERT_TRUE(staging.stage(state));
-  EXPECT_FALSE(staging.is_finite());
+TEST(Staging, TakesLargeWeightsForFiniteThoughTheirSumIsBeyondTheirType) {
+  const std::pair<torch::ScalarType, double> large[] = {{torch::kHalf, 60000.0}, {torch::kDouble, 1e308}};
+  for (const auto& [type, weight] : large) {
+    Staging staging{0, 1};
+    State state = a_state();
+    state.entries[0].must_be_finite = true;
+    state.entries[0].tensor = torch::full_like(state.entries[0].tensor, weight, type);
+    ASSERT_TRUE(staging.stage(state));
+    EXPECT_TRUE(staging.is_finite()) << type;
+    state.entries[0].tensor[1023][0] = INFINITY;
+    ASSERT_TRUE(staging.stage(state));
+    EXPECT_FALSE(staging.is_finite()) << type;
+  }
 }
 
 TEST(Staging, RefusesWhatHasNoPlainBytesAndStagesTheNextSave) {

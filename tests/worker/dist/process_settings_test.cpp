@@ -51,6 +51,27 @@ TEST(ReturnFreedMemory, GivesTheSystemBackWhatLiesBelowMemoryInUse) {
   EXPECT_LT(resident_bytes(), before - half);
 }
 
+/// Ends with 0 when the process keeps less than half of freed blocks of 4 MiB, between which small ones are in use.
+[[noreturn]] void free_blocks_and_exit(FreedMemory freed) {
+  constexpr std::size_t block_bytes = 4 << 20, block_count = 16;
+  constexpr std::int64_t half = block_bytes * block_count / 2;
+  std::ignore = apply_process_settings({}, freed);
+  std::vector<std::unique_ptr<char[]>> blocks, small_blocks;
+  const std::int64_t before = resident_bytes();
+  for (std::size_t block = 0; block < block_count; ++block) {
+    blocks.emplace_back(std::make_unique<char[]>(block_bytes));
+    small_blocks.emplace_back(std::make_unique<char[]>(1 << 10));
+  }
+  blocks.clear();
+  _exit(resident_bytes() < before + half ? 0 : 1);
+}
+
+TEST(ApplyProcessSettings, KeepsFreedMemoryOrReturnsIt) {
+  // The settings hold for a whole process.
+  EXPECT_EXIT(free_blocks_and_exit(FreedMemory::returned), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(free_blocks_and_exit(FreedMemory::kept), testing::ExitedWithCode(1), "");
+}
+
 TEST(ShareProcessors, GivesEachRankItsPartWherePodsOfOneGroupShareANode) {
   rank::GroupEnvironment pod;
   pod.world_size = 3;

@@ -198,6 +198,26 @@ TEST(ShardedTraining, CountsTheMemoryOfParametersThatAreNotTrained) {
   });
 }
 
+TEST(ShardedTraining, FreesParametersInPartsBeforeTheOptimizersStateIsMade) {
+  count_tensors();
+  constexpr std::int64_t world_size = 4;
+  fakes::run_ranks(world_size, [&](fakes::RankThread& rank) {
+    gauge_of_thread = std::make_shared<Gauge>();
+    Layers model{layer_count, 256};
+    const auto whole = static_cast<double>(gauge_of_thread->now());
+    const NamedTensors parameters = named_parameters(model);
+    strategy::DdpOptions options = one_layer_a_bucket;
+    options.shards_parameters = true;
+    strategy::Sharded exchange{parameters, {}, rank.process_group, *rank.communicator, fakes::plain_wait, options};
+    const auto optimizer = exchange.adapt(make_optimizer({.name = "adam"}, parameters));
+    gauge_of_thread->restart();
+    ASSERT_TRUE(exchange.synchronize_model().has_value());
+    EXPECT_FALSE(optimizer->state().empty());
+    // The parameters, this rank's rows, and a message with the parameters of rank 0. The state is half as large here.
+    EXPECT_LE(static_cast<double>(gauge_of_thread->peak()), 1.05 * whole * (2.0 + 1.0 / world_size));
+  });
+}
+
 TEST(ShardedTraining, KeepsTheRowsOfParametersBetweenStepsAndAFewBucketsWithinThem) {
   count_tensors();
   for (const std::int64_t world_size : {2, 4}) {
