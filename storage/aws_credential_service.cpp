@@ -28,7 +28,6 @@ std::string text_in(const json& object, const char* name) {
 Refusal words_of(const HttpReply& reply) {
   Refusal said{.code = xml::text_of(reply.body, "Code"), .words = xml::text_of(reply.body, "Message")};
   const json object = json::parse(reply.body, nullptr, false);
-  if (!object.is_object()) return said;
   for (const char* name : {"code", "Code"}) {
     if (said.code.empty()) said.code = text_in(object, name);
   }
@@ -114,7 +113,7 @@ Result<Credentials> parse_sso_reply(const HttpReply& reply, std::string_view tok
     return tl::unexpected(error);
   }
   const json object = json::parse(reply.body, nullptr, false);
-  if (!object.is_object() || !object.contains("roleCredentials") || !object["roleCredentials"].is_object())
+  if (!object.contains("roleCredentials") || !object["roleCredentials"].is_object())
     return fail(ErrorKind::invalid, "the reply holds no roleCredentials");
   const json& given = object["roleCredentials"];
   auto credentials = complete({.access_key_id = text_in(given, "accessKeyId"),

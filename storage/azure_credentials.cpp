@@ -260,9 +260,7 @@ Result<AzureSettings> azure_settings(const Environment& environment) {
                             connection_string_name));
   }
   if (settings.host.empty()) settings.host = fmt::format("{}.blob.{}", settings.account, said.suffix);
-  if (settings.account_key.empty() && !said.sas_token.empty()) {
-    settings.sas_token = said.sas_token.substr(said.sas_token.starts_with('?') ? 1 : 0);
-  }
+  if (settings.account_key.empty()) settings.sas_token = said.sas_token.substr(said.sas_token.starts_with('?') ? 1 : 0);
   return settings;
 }
 

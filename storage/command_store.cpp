@@ -65,14 +65,16 @@ Result<std::string> CommandStore::run(const std::string& operation, const std::s
   }
 }
 
-// A program that does not know `capabilities` knows only `put`.
+// A program that does not know `capabilities` knows only `put`. One that a signal has ended may know more.
 Result<bool> CommandStore::knows(const std::string& operation) {
   {
     const std::scoped_lock lock{mutex_};
     if (capabilities_) return capabilities_->contains(operation);
   }
   const auto end = run_program({uri_.program, "capabilities"}, capabilities_deadline);
-  if (!end) return fail("asking for its capabilities", end.error());
+  constexpr int exit_by_signal = 128;
+  const auto judged = judge(end, uri_.program, "capabilities");
+  if (!judged && (!end || end->exit_code > exit_by_signal)) return fail("asking for its capabilities", judged.error());
   std::set<std::string> words;
   std::istringstream text{end->exit_code == 0 ? end->output : std::string{}};
   for (std::string word; text >> word;) words.insert(word);

@@ -46,9 +46,8 @@ struct GcsRefusal {
 
 GcsRefusal gcs_refusal(const HttpReply& reply) {
   GcsRefusal said{.code = xml::text_of(reply.body, "Code"), .words = xml::text_of(reply.body, "Message")};
-  if (!said.code.empty()) return said;
   const json object = json::parse(reply.body, nullptr, false);
-  if (object.is_object() && object.contains("error") && object["error"].is_object()) {
+  if (object.contains("error") && object["error"].is_object()) {
     const json& error = object["error"];
     if (const auto words = error.find("message"); words != error.end() && words->is_string()) said.words = *words;
     const auto errors = error.find("errors");

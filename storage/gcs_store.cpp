@@ -120,7 +120,7 @@ Result<void> GcsStore::put_in_one_stream(std::string_view key, Pieces pieces, co
       },
       .accept = [&](const HttpReply& reply) -> Result<void> {
         const json object = json::parse(reply.body, nullptr, false);
-        const bool tells = object.is_object() && object.contains("crc32c") && object["crc32c"].is_string();
+        const bool tells = object.contains("crc32c") && object["crc32c"].is_string();
         if (!tells || fmt::format("crc32c={}", object["crc32c"].get<std::string>()) == hash) return {};
         return fail(ErrorKind::corrupt, fmt::format("{}: the server holds other bytes than were sent", doing));
       },

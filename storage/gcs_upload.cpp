@@ -82,8 +82,7 @@ Result<void> check_gcs_object(CloudClient& client, const GcsUpload& upload, Piec
                       {.method = "GET", .path = upload.json_path, .query = {{"fields", "size,crc32c"}}}));
   const json object = json::parse(reply.body, nullptr, false);
   const auto member = [&](const char* name) {
-    return object.is_object() && object.contains(name) && object[name].is_string() ? object[name].get<std::string>()
-                                                                                   : std::string{};
+    return object.contains(name) && object[name].is_string() ? object[name].get<std::string>() : std::string{};
   };
   if (member("size") == std::to_string(byte_count(pieces)) &&
       fmt::format("{}{}", hash_begin, member("crc32c")) == gcs_hash(pieces))

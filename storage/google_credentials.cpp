@@ -173,7 +173,7 @@ Result<std::string> subject_token(HttpClient& http, const GoogleFederation& fede
   }
   if (federation.token_field.empty()) return text;
   const json object = json::parse(text, nullptr, false);
-  std::string token = object.is_object() ? text_member(object, federation.token_field.c_str()) : std::string{};
+  std::string token = text_member(object, federation.token_field.c_str());
   if (token.empty())
     return fail(ErrorKind::unauthorized, fmt::format("what {} holds has no member {}", place, federation.token_field));
   return token;
@@ -193,8 +193,8 @@ Result<AccessToken> impersonate(HttpClient& http, const GoogleFederation& federa
        .deadline = google_deadline}));
   if (reply.status / 100 != 2) return fail(doing, issuer_error(reply, {bearer}));
   const json object = json::parse(reply.body, nullptr, false);
-  const std::string text = object.is_object() ? text_member(object, "accessToken") : std::string{};
-  const auto expiry = parse_rfc3339(object.is_object() ? text_member(object, "expireTime") : std::string{});
+  const std::string text = text_member(object, "accessToken");
+  const auto expiry = parse_rfc3339(text_member(object, "expireTime"));
   if (text.empty() || !expiry) return fail(ErrorKind::invalid, doing + ": the reply holds no access token");
   return AccessToken{.text = text, .expiry = *expiry};
 }

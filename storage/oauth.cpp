@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,8 +26,11 @@ std::string member_text(const json& object, const char* name) {
   return found->is_number_integer() ? std::to_string(found->get<std::int64_t>()) : std::string{};
 }
 
-std::optional<std::int64_t> member_number(const json& object, const char* name) {
-  return parse_number<std::int64_t>(member_text(object, name));
+std::optional<std::chrono::seconds> member_seconds(const json& object, const char* name) {
+  constexpr std::int64_t seconds_max = 253'402'300'799;  // The year 9999 ends so long after 1970. More might overflow.
+  const auto number = parse_number<std::int64_t>(member_text(object, name));
+  if (!number) return std::nullopt;
+  return std::chrono::seconds{std::clamp(*number, std::int64_t{0}, seconds_max)};
 }
 
 ErrorKind issuer_error_kind(long status, std::string_view code) {
@@ -59,21 +64,17 @@ Result<AccessToken> parse_token_reply(const HttpReply& reply, Time now,
   AccessToken token{.text = member_text(object, "access_token"), .expiry = std::nullopt};
   if (token.text.empty() || token.text.find_first_of("\r\n") != std::string::npos)
     return fail(ErrorKind::invalid, "the reply holds no access token");
-  if (const auto seconds = member_number(object, "expires_in")) token.expiry = now + std::chrono::seconds{*seconds};
-  if (const auto seconds = member_number(object, "expires_on")) token.expiry = Time{std::chrono::seconds{*seconds}};
+  if (const auto seconds = member_seconds(object, "expires_in")) token.expiry = now + *seconds;
+  if (const auto seconds = member_seconds(object, "expires_on")) token.expiry = Time{*seconds};
   return token;
 }
 
 Error issuer_error(const HttpReply& reply, std::initializer_list<std::string_view> secrets) {
   const json object = json::parse(reply.body, nullptr, false);
-  std::string code;
-  std::string words;
-  if (object.is_object()) {
-    const auto inner = object.find("error");
-    const bool is_nested = inner != object.end() && inner->is_object();
-    code = is_nested ? member_text(*inner, "status") : member_text(object, "error");
-    words = is_nested ? member_text(*inner, "message") : member_text(object, "error_description");
-  }
+  const auto inner = object.find("error");
+  const bool is_nested = inner != object.end() && inner->is_object();
+  const std::string code = is_nested ? member_text(*inner, "status") : member_text(object, "error");
+  const std::string words = is_nested ? member_text(*inner, "message") : member_text(object, "error_description");
   Error error{issuer_error_kind(reply.status, code), fmt::format("it answered {}", reply.status),
               retry_after_of(reply)};
   if (!code.empty()) error.message += fmt::format(" {}", sanitize_server_text(code, secrets));
@@ -86,7 +87,7 @@ Result<std::string> read_secret_file(const std::string& path) {
   std::ostringstream text;
   text << file.rdbuf();
   std::string secret{trim(text.str())};
-  if (!file || secret.empty()) return fail(ErrorKind::unauthorized, fmt::format("{} cannot be read or is empty", path));
+  if (secret.empty()) return fail(ErrorKind::unauthorized, fmt::format("{} cannot be read or is empty", path));
   return secret;
 }
 

@@ -26,6 +26,8 @@ TEST(ParseProfile, ReadsWhatTheAwsToolsWrite) {
       {"no title of the config file in the other", "[profile work]\na = 1\n", false, std::nullopt},
       {"comments", "# x\n; y\n[ work ] # z\na = b # c\nd = e;f\n", false, Values{{"a", "b"}, {"d", "e;f"}}},
       {"a comment behind a semicolon", "[work]\na = b ; c\nd =# e\n", false, Values{{"a", "b"}, {"d", "# e"}}},
+      {"a comment in a value's place", "[work]\na = # b\nc = ;d\n", false, Values{{"a", ""}, {"c", ""}}},
+      {"values that are switched off", "[work]\n# a = b\n;c = d\n", false, Values{}},
       {"a title with a tab", "[profile\twork]\na = 1\n", true, Values{{"a", "1"}}},
       {"a title that only begins so", "[profilework]\na = 1\n[profile]\nb = 2\n", true, std::nullopt},
       {"a line without a value", "[work]\na\nb = 1\n", false, Values{{"b", "1"}}},

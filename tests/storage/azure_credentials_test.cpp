@@ -70,6 +70,10 @@ TEST(AzureSettings, AreReadWhereAzuresToolsReadThem) {
          "AccountName=acme;AccountKey=a2V5==;BlobEndpoint=http://127.0.0.1:10000/acme;"},
         {"AZURE_STORAGE_BLOB_ENDPOINT", "https://acme.blob.core.chinacloudapi.cn"}},
        emulator},
+      {"an endpoint beside a connection string without one",
+       {{"AZURE_STORAGE_CONNECTION_STRING", "AccountName=acme;AccountKey=a2V5=="},
+        {"AZURE_STORAGE_BLOB_ENDPOINT", "http://127.0.0.1:10000/acme"}},
+       emulator},
       {"an endpoint of the account that is named",
        {{"AZURE_STORAGE_ACCOUNT_NAME", "acme"},
         {"AZURE_STORAGE_ACCOUNT_KEY", "a2V5=="},
@@ -141,6 +145,8 @@ TEST(AzureSettings, SayWhichVariableIsWrongAndNeverItsValue) {
        "AZURE_STORAGE_BLOB_ENDPOINT does not name the account"},
       {{{"AZURE_STORAGE_ACCOUNT_NAME", "acme"}, {"AZURE_STORAGE_BLOB_ENDPOINT", "https://other.blob.core.windows.net"}},
        "AZURE_STORAGE_BLOB_ENDPOINT does not name the account"},
+      {{{"AZURE_STORAGE_BLOB_ENDPOINT", "https://example.com"}},
+       "AZURE_STORAGE_BLOB_ENDPOINT does not name the account"},
       {{{"AZURE_STORAGE_CONNECTION_STRING", "AccountName=acme;BlobEndpoint=http://user:hush@host/acme"}},
        "BlobEndpoint of AZURE_STORAGE_CONNECTION_STRING is no address"},
   };
@@ -207,6 +213,7 @@ TEST_F(AzureCredentials, OfTheAzToolBeforeAManagedIdentity) {
   const std::string path = az_that(
       R"([ "$*" = "account get-access-token --resource https://storage.azure.com --output json" ] || exit 2
 echo '{"accessToken": "hush-token", "expires_on": 1767229200, "expiresOn": "local time"}')");
+  EXPECT_EQ(find({{"PATH", path}}), given);
   EXPECT_EQ(find({{"PATH", "/nowhere:" + path}}), given);
 }
 
@@ -231,17 +238,19 @@ TEST_F(AzureCredentials, OfAClientBeforeAWorkloadIdentity) {
   EXPECT_EQ(secret, "hush-secret");
 }
 
-TEST_F(AzureCredentials, OfAManagedIdentityWhereAnAppsServerHasNoHeader) {
+TEST_F(AzureCredentials, OfAManagedIdentityWhereAnAppsServerOrItsHeaderIsNotNamed) {
   std::vector<std::string> paths;
   LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
     paths.push_back(request.path);
     EXPECT_FALSE(request.has_param("client_id"));
+    EXPECT_FALSE(request.has_header("X-IDENTITY-HEADER"));
     response.set_content(R"({"access_token": "hush-token", "expires_in": 3600})", "application/json");
   }};
   EXPECT_EQ(
       find({{"IDENTITY_ENDPOINT", server.url() + "/msi/token"}, {"AZURE_POD_IDENTITY_AUTHORITY_HOST", server.url()}}),
       given);
-  EXPECT_EQ(paths, std::vector<std::string>{"/metadata/identity/oauth2/token"});
+  EXPECT_EQ(find({{"IDENTITY_HEADER", "hush-header"}, {"AZURE_POD_IDENTITY_AUTHORITY_HOST", server.url()}}), given);
+  EXPECT_EQ(paths, std::vector<std::string>(2, "/metadata/identity/oauth2/token"));
 }
 
 TEST_F(AzureCredentials, OfAnAppThatAreRefusedShowNoHeader) {

@@ -140,7 +140,9 @@ exit 3
 )sh");
   EXPECT_EQ(get_text(store, "a").error().kind, ErrorKind::not_found);
   EXPECT_TRUE(store.remove("a")) << "it is gone already";
-  EXPECT_EQ(put_text(store, "a", "x").error().kind, ErrorKind::unavailable);
+  const Error put = put_text(store, "a", "x").error();
+  EXPECT_EQ(put.kind, ErrorKind::unavailable);
+  EXPECT_THAT(put.message, testing::EndsWith("exit code 3")) << "the program says nothing";
   EXPECT_EQ(store.list("").error().kind, ErrorKind::unavailable);
 }
 
@@ -176,6 +178,26 @@ exit 0
   EXPECT_TRUE(store.list("").has_value());
   EXPECT_TRUE(store.remove("a"));
   EXPECT_EQ(fakes::text_of(tools_.file("asked")), "x\n");
+}
+
+TEST_F(CommandStoreTest, AsksAgainForTheCapabilitiesOfAProgramThatASignalHasEnded) {
+  CommandStore store = open(R"sh(#!/bin/sh
+if [ "$1" = capabilities ]; then
+  [ -e "$(dirname "$0")/asked" ] || { touch "$(dirname "$0")/asked"; kill -9 $$; }
+  echo list
+  exit 0
+fi
+[ "$1" = list ] && echo "3 a"
+exit 0
+)sh");
+  const auto probed = store.probe();
+  ASSERT_FALSE(probed);
+  EXPECT_EQ(probed.error().kind, ErrorKind::unavailable);
+  EXPECT_THAT(probed.error().message, HasSubstr("asking for its capabilities: "));
+  EXPECT_THAT(probed.error().message, HasSubstr("ended with exit code 137"));
+  const auto listed = store.list("");
+  ASSERT_TRUE(listed) << listed.error().message;
+  EXPECT_EQ(listed->size(), 1U);
 }
 
 TEST_F(CommandStoreTest, RemovesFromTheFolderWhatTheProgramHasRemoved) {
@@ -242,6 +264,7 @@ TEST_F(CommandStoreTest, HasOneWriterAtATime) {
   const auto put = put_text(store, "a", "x", {.if_absent = true});
   ASSERT_FALSE(put);
   EXPECT_EQ(put.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(put.error().message, HasSubstr("/run has no conditional create"));
   EXPECT_FALSE(std::filesystem::exists(tools_.file("remote/a")));
 }
 

@@ -97,6 +97,30 @@ TEST_F(AFileStoresCalls, TryAPutAHundredTimesWhileSomebodyRemovesItsFolder) {
   EXPECT_EQ(writes, 100);
 }
 
+TEST_F(AFileStoresCalls, WriteOnAfterASignal) {
+  int writes = 0;
+  fakes::decide_file_calls([&](const FileCall& call) -> FileFate {
+    const bool is_interrupted = call.name == "writev" && ++writes == 1;
+    return {.kind = is_interrupted ? FileFate::Kind::fail : FileFate::Kind::done, .error_number = EINTR};
+  });
+  const auto put = put_text(store, "s/a", "x");
+  fakes::decide_file_calls(nullptr);
+  EXPECT_TRUE(put) << put.error().message;
+  EXPECT_EQ(get_text(store, "s/a"), "x");
+}
+
+TEST_F(AFileStoresCalls, TellWhyAFolderCannotBeMade) {
+  ASSERT_TRUE(put_text(store, "s/a", "x"));
+  fakes::decide_file_calls([&](const FileCall& call) -> FileFate {
+    return {.kind = call.name == "mkdir" ? FileFate::Kind::fail : FileFate::Kind::done, .error_number = ENOSPC};
+  });
+  const auto put = put_text(store, "t/a", "x");
+  fakes::decide_file_calls(nullptr);
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().kind, ErrorKind::io);
+  EXPECT_THAT(put.error().message, HasSubstr("making the folder"));
+}
+
 TEST_F(AFileStoresCalls, PutWhereAFileSystemMakesNamesDurableItself) {
   fakes::decide_file_calls([&](const FileCall& call) -> FileFate {
     const bool is_of_a_folder = call.name == "fsync" && call.path.find("/.tmp-") == std::string::npos;
@@ -141,6 +165,13 @@ TEST_F(AFileStoresCalls, TellAListThatCannotBeWholeFromAnEmptyOne) {
   ASSERT_FALSE(listed);
   EXPECT_EQ(listed.error().kind, ErrorKind::io);
   EXPECT_THAT(listed.error().message, HasSubstr("step-1/a"));
+}
+
+TEST_F(AFileStoresCalls, LookAtNoObjectForWhatDeadWritersLeft) {
+  for (const char* key : {"step-1/a", "step-1/b"}) ASSERT_TRUE(put_text(store, key, "x"));
+  folder.write("run/step-1/.tmp-1", "torn");
+  EXPECT_THAT(calls_of([&] { ASSERT_TRUE(store.remove_unfinished([](std::string_view) { return true; })); }),
+              ElementsAre("unlink run/step-1/.tmp", "rmdir run/step-1"));
 }
 
 TEST_F(AFileStoresCalls, LookOnlyAtWhatLeadsToThePrefix) {

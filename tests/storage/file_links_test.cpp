@@ -17,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 /// A store at run/, and another user's file in other/step-1/a.
 class AFileStoreWithLinks : public testing::Test {
@@ -69,6 +70,14 @@ TEST_F(AFileStoreWithLinks, ReachesNothingThroughThem) {
   expect_refused(file_store.temporary_path("step-1/new"));
   EXPECT_EQ(text_in(other / "step-1/a"), "theirs");
   EXPECT_EQ(std::distance(fs::directory_iterator{other / "step-1"}, {}), 1);
+}
+
+TEST_F(AFileStoreWithLinks, DoesNotCallAFileInAFoldersPlaceALink) {
+  ASSERT_TRUE(put_text(store, "step-1", "x"));
+  const auto put = put_text(store, "step-1/a", "x");
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(put.error().message, testing::AllOf(HasSubstr("choose another folder"), Not(HasSubstr("symbolic"))));
 }
 
 TEST_F(AFileStoreWithLinks, PutsAnObjectInALinksPlaceAndRemovesALinkItself) {

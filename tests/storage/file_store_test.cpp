@@ -112,6 +112,13 @@ TEST_F(AFileStore, LeavesNoEmptyFoldersAndKeepsItsOwn) {
   EXPECT_TRUE(std::filesystem::exists(root));
 }
 
+TEST_F(AFileStore, RemovesWhatIsGoneAndNoFolder) {
+  ASSERT_TRUE(put_text(store, "step-1/g-1/a", "x"));
+  EXPECT_TRUE(store.remove("step-1/g-1/b"));
+  EXPECT_FALSE(store.remove("step-1/g-1"));
+  EXPECT_EQ(get_text(store, "step-1/g-1/a"), "x");
+}
+
 TEST_F(AFileStore, PutsWhileOthersEmptyTheFolderAgainAndAgain) {
   std::vector<std::jthread> writers;
   for (const char* key : {"d/one", "d/two", "d/three"}) {

@@ -41,6 +41,8 @@ TEST(GcsError, IsWhatTheCallerCanDo) {
        ErrorKind::not_found,
        "404 (No such object: b/a)"},
       {json_refusal(403, "forbidden"), ErrorKind::forbidden, "roles/storage.objectUser"},
+      {json_refusal(403, "forbidden", "The specified bucket does not exist."), ErrorKind::forbidden,
+       "roles/storage.objectUser"},
       {json_refusal(403, "rateLimitExceeded"), ErrorKind::throttled, ""},
       {json_refusal(429, "rateLimitExceeded"), ErrorKind::throttled, ""},
       {json_refusal(403, "userRateLimitExceeded"), ErrorKind::throttled, ""},

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/err.h>
 #include <nlohmann/json.hpp>
 
 #include <chrono>
@@ -8,6 +9,7 @@
 #include "common/time_text.hpp"
 #include "storage/gcs_settings.hpp"
 #include "storage/google_credentials.hpp"
+#include "tests/fakes/certificate_authority.hpp"
 #include "tests/fakes/free_port.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/storage/environment_table.hpp"
@@ -95,6 +97,16 @@ TEST_F(GoogleCredentials, OfALoginComeFromTheFileThatGcloudWrites) {
   EXPECT_EQ(find({}), given);
   std::filesystem::rename(folder.file(".config/gcloud"), folder.file("elsewhere"));
   EXPECT_EQ(find({{"CLOUDSDK_CONFIG", folder.file("elsewhere").string()}}), given);
+}
+
+TEST_F(GoogleCredentials, OfGcloudThatAreWrittenWrongAreNotThoseThatAVariableNames) {
+  std::filesystem::create_directories(folder.file(".config/gcloud"));
+  const std::string file = folder.write(".config/gcloud/application_default_credentials.json", "hush");
+  const auto found = find({});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(
+      found.error(),
+      (Error{ErrorKind::unauthorized, "reading gcloud's credentials in " + file + ": it holds no JSON object", {}}));
 }
 
 TEST_F(GoogleCredentials, OfAFederationAreExchangedAndTheFileIsReadAgain) {
@@ -274,7 +286,7 @@ TEST_F(GoogleCredentials, ThatAreWrittenWrongNameWhatIsMissing) {
   json bad_key = service_account("https://127.0.0.1:1/token");
   bad_key["private_key"] = "hush";
   json executable = federation("https://sts.googleapis.com");
-  executable["credential_source"] = {{"executable", {{"command", "hush"}}}};
+  executable["credential_source"] = {{"executable", {{"command", "hush"}}}, {"url", "http://hush"}};
   json aws = federation("https://sts.googleapis.com");
   aws["credential_source"] = {{"environment_id", "aws1"}, {"url", "http://169.254.169.254"}};
   struct Row {
@@ -353,10 +365,12 @@ TEST(SignedJwt, IsTheExampleOfRfc7515) {
 
 TEST(SignedJwt, SaysThatAKeyIsNoneWithoutShowingIt) {
   const std::string key = rfc7515_private_key;
-  for (const std::string& text : {std::string{"hush"}, std::string{}, key.substr(0, key.size() / 2)}) {
+  const std::string elliptic = fakes::CertificateAuthority{"test"}.issue("a").key_pem;
+  for (const std::string& text : {std::string{"hush"}, std::string{}, key.substr(0, key.size() / 2), elliptic}) {
     const auto jwt = signed_jwt("{}", "{}", text);
-    ASSERT_FALSE(jwt);
+    ASSERT_FALSE(jwt) << text;
     EXPECT_EQ(jwt.error(), (Error{ErrorKind::unauthorized, "the private key is not an RSA key in PEM", {}}));
+    EXPECT_EQ(ERR_peek_error(), 0U) << "libcurl would take the error for that of its own connection";
   }
 }
 

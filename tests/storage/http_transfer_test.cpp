@@ -3,11 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <ctime>
+#include <string>
 #include <vector>
 
 #include "storage/http_client.hpp"
 #include "storage/server_error.hpp"
 #include "tests/fakes/fault_proxy.hpp"
+#include "tests/fakes/set_variable.hpp"
 
 namespace trainyard::storage {
 namespace {
@@ -300,6 +304,50 @@ TEST_F(AnHttpClient, ForgetsTheRequestsThatAnErrorCutShort) {
                            }};
   const HttpCall call = call_to(server.port());
   EXPECT_TRUE(client.perform({&call, 1}, 1)) << "the connection of the first has ended meanwhile";
+}
+
+/// The time for which this thread has used a processor.
+std::chrono::nanoseconds cpu_time_of_this_thread() {
+  timespec time{};
+  EXPECT_EQ(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time), 0);
+  return std::chrono::seconds{time.tv_sec} + std::chrono::nanoseconds{time.tv_nsec};
+}
+
+TEST_F(AnHttpClient, SleepsUntilItsNextTry) {
+  tuning.backoff = {
+      .initial = std::chrono::milliseconds{200}, .max = std::chrono::milliseconds{200}, .jitter_share = 0};
+  fakes::FaultProxy server{1, [](const fakes::ProxiedRequest& request) {
+                             const int status = request.number == 1 ? 503 : 200;
+                             return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(status, "", ""), 0};
+                           }};
+  const HttpCall call = call_to(server.port());
+  HttpClient client{tuning};
+  const auto before = cpu_time_of_this_thread();
+  EXPECT_TRUE(client.perform({&call, 1}, 1));
+  EXPECT_LT(cpu_time_of_this_thread() - before, std::chrono::milliseconds{100});
+}
+
+TEST_F(AnHttpClient, GoesThroughTheProxyOfTheEnvironmentUnlessARequestIsDirect) {
+  const auto answer = [](const auto&) {
+    return fakes::Fault{fakes::Fault::Kind::reply, fakes::http_reply(200, "", ""), 0};
+  };
+  fakes::FaultProxy proxy{1, answer};
+  fakes::FaultProxy server{1, answer};
+  const fakes::SetVariable proxied{"http_proxy", "http://127.0.0.1:" + std::to_string(proxy.port())};
+  const fakes::SetVariable nothing_else{"no_proxy", "example.com"};
+  for (const bool is_direct : {false, true}) {
+    HttpCall call = call_to(server.port());
+    call.make = [&, make = call.make]() -> Result<HttpRequest> {
+      return make().map([&](HttpRequest request) {
+        request.is_direct = is_direct;
+        return request;
+      });
+    };
+    HttpClient client{tuning};
+    EXPECT_TRUE(client.perform({&call, 1}, 1));
+    EXPECT_EQ(proxy.request_count(), 1);
+    EXPECT_EQ(server.request_count(), is_direct ? 1 : 0);
+  }
 }
 
 TEST_F(AnHttpClient, IsStoppedInTheMidstOfARequest) {

@@ -29,6 +29,9 @@ TEST(TokenReply, HoldsATokenWithItsExpiry) {
   EXPECT_EQ(parse_issuer(200, R"({"access_token": "t", "expires_in": "3600"})"), an_hour);
   EXPECT_EQ(parse_issuer(200, R"({"access_token": "t", "expires_in": 1, "expires_on": "1003600"})"), an_hour);
   EXPECT_EQ(parse_issuer(200, R"({"access_token": "t"})"), (AccessToken{"t", std::nullopt}));
+  EXPECT_EQ(parse_issuer(200, R"({"access_token": "t", "expires_in": -1})"), (AccessToken{"t", asked_at}));
+  const auto in_the_year_9999 = parse_issuer(200, R"({"access_token": "t", "expires_on": 9223372036854775807})");
+  EXPECT_EQ(in_the_year_9999, (AccessToken{"t", Time{253'402'300'799s}}));
 }
 
 TEST(TokenReply, ThatHoldsNoneIsInvalid) {
@@ -86,6 +89,7 @@ TEST(IssuerTuning, LimitsEveryWaitAndNamesTheFileOfCertificates) {
   EXPECT_EQ(tuning.first_patience, 7s);
   EXPECT_EQ(tuning.ca_bundle, "a");
   EXPECT_EQ(tuning_with({{"AWS_CA_BUNDLE", "b"}}).ca_bundle, "b");
+  EXPECT_EQ(tuning_with({{"SSL_CERT_FILE", ""}, {"AWS_CA_BUNDLE", "b"}}).ca_bundle, "b");
 }
 
 TEST(SecretFile, IsReadWithoutTheWhiteSpaceAtItsEnd) {
@@ -103,7 +107,7 @@ TEST(Secrets, GoOverTlsOrStayOnThisMachine) {
     EXPECT_TRUE(keeps_secrets(url)) << url;
   }
   for (const char* url : {"", "http://sts.googleapis.com/", "http://127.0.0.1.evil/", "http://localhost@evil/",
-                          "http://10.0.0.1/", "ftp://localhost/"}) {
+                          "http://localhost:80@evil/", "http://10.0.0.1/", "ftp://localhost/"}) {
     EXPECT_FALSE(keeps_secrets(url)) << url;
   }
   for (const char* url :

@@ -123,9 +123,14 @@ class ProfileCredentialsTest : public testing::Test {
       const std::string key = signer.substr(signer.find('=') + 1, signer.find('/') - signer.find('='));
       asked_.push_back(fmt::format("{} {} as {}{}", request.get_param_value("Action"),
                                    request.get_param_value("RoleArn"), key, request.get_param_value("ExternalId")));
-      details_ =
-          fmt::format("session {}, seconds {}, token {}", request.get_param_value("RoleSessionName"),
-                      request.get_param_value("DurationSeconds"), request.get_header_value("x-amz-security-token"));
+      const auto value = [&](const char* name) {
+        return request.has_param(name) ? request.get_param_value(name) : std::string{"none"};
+      };
+      // "SignedHeaders=content-type;host;..., Signature=..."
+      const bool is_token_signed = signer.find(";x-amz-security-token,") != std::string::npos;
+      details_ = fmt::format("session {}, id {}, seconds {}, token {}", value("RoleSessionName"), value("ExternalId"),
+                             value("DurationSeconds"),
+                             is_token_signed ? request.get_header_value("x-amz-security-token") : "none");
       response.set_content(
           fmt::format("<AssumeRoleResponse><Credentials><AccessKeyId>of-{}</AccessKeyId><SecretAccessKey>hush"
                       "</SecretAccessKey><SessionToken>hush-t</SessionToken><Expiration>2026-01-01T01:00:00Z"
@@ -147,9 +152,9 @@ TEST_F(ProfileCredentialsTest, TakeOnARoleWithTheSourceProfilesKey) {
   EXPECT_EQ(find(config, credentials), expected);
   ASSERT_EQ(asked_.size(), 1U);
   EXPECT_THAT(asked_[0], AllOf(HasSubstr("AssumeRole r1 as id/"), HasSubstr("-e")));
-  EXPECT_EQ(details_, "session trainyard, seconds , token ");
+  EXPECT_EQ(details_, "session trainyard, id -e, seconds none, token none");
   EXPECT_EQ(find(config + "role_session_name = me\nduration_seconds = 900\n", credentials), expected);
-  EXPECT_EQ(details_, "session me, seconds 900, token ");
+  EXPECT_EQ(details_, "session me, id -e, seconds 900, token none");
   refusals_ = 1;
   EXPECT_EQ(find(config, credentials), expected) << "a role that is seconds old";
 }
@@ -165,7 +170,8 @@ TEST_F(ProfileCredentialsTest, TakeOnRolesOneAfterTheOther) {
   ASSERT_EQ(asked_.size(), 2U);
   EXPECT_THAT(asked_[0], HasSubstr("AssumeRole r2 as id/"));
   EXPECT_THAT(asked_[1], HasSubstr("AssumeRole r1 as of-r2/"));
-  EXPECT_EQ(details_, "session trainyard, seconds , token hush-t") << "the key of a role comes with a token";
+  EXPECT_EQ(details_, "session trainyard, id none, seconds none, token hush-t")
+      << "the key of a role comes with a token";
   EXPECT_THAT(words_of(find("[default]\nrole_arn = r1\nsource_profile = other\n"
                             "[profile other]\nrole_arn = r2\nsource_profile = default\n")),
               HasSubstr("does source_profile lead in a circle?"));
@@ -197,6 +203,15 @@ TEST_F(ProfileCredentialsTest, TakeOnARoleWithTheContainersKey) {
                           {{"AWS_PROFILE", "work"}, {"AWS_CONTAINER_CREDENTIALS_FULL_URI", agent.url() + "/agent"}});
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_THAT(asked_, testing::ElementsAre(HasSubstr("AssumeRole r1 as agent/")));
+}
+
+TEST_F(ProfileCredentialsTest, OfARoleMayComeLaterWhereTheContainersKeyMay) {
+  tuning_.patience = std::chrono::milliseconds{0};
+  LoopbackServer agent{[](const httplib::Request&, httplib::Response& response) { response.status = 503; }};
+  const auto found = find("[profile work]\nrole_arn = r1\ncredential_source = EcsContainer\n", "",
+                          {{"AWS_PROFILE", "work"}, {"AWS_CONTAINER_CREDENTIALS_FULL_URI", agent.url()}});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().kind, ErrorKind::unavailable) << found.error().message;
 }
 
 TEST_F(ProfileCredentialsTest, OfARoleWithoutAKeyInTheEnvironmentAreLookedForNowhereElse) {
@@ -254,8 +269,13 @@ TEST_F(ProfileCredentialsTest, AskAProgram) {
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().kind, ErrorKind::unavailable);
   EXPECT_THAT(failed.error().message, HasSubstr("ended with exit code 3: the vault is locked"));
-  EXPECT_THAT(words_of(find(program("echo hush"))), AllOf(HasSubstr("not a JSON object"), Not(HasSubstr("hush"))));
-  EXPECT_EQ(find("[default]\ncredential_process = /no/such/program\n").error().kind, ErrorKind::invalid);
+  EXPECT_THAT(words_of(find(program("echo hush"))),
+              AllOf(HasSubstr("the credential_process " + folder_.file("get").string() + ": its output is not a JSON"),
+                    Not(HasSubstr("hush"))));
+  const auto none = find("[default]\ncredential_process = /no/such/program\n");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(none.error().message, HasSubstr("running the credential_process /no/such/program: "));
 }
 
 TEST_F(ProfileCredentialsTest, AskForTheRoleOfALogin) {
@@ -271,6 +291,8 @@ TEST_F(ProfileCredentialsTest, AskForTheRoleOfALogin) {
   const std::string path = ".aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json";
   folder_.write(path, R"({"accessToken": "hush-login", "expiresAt": "2020-01-01T00:00:00Z"})");
   EXPECT_THAT(words_of(find(config)), AllOf(HasSubstr("is over: run aws sso login"), Not(HasSubstr("hush"))));
+  folder_.write(path, R"({"expiresAt": "2099-01-01T00:00:00Z"})");
+  EXPECT_THAT(words_of(find(config)), HasSubstr("is not there: run aws sso login"));
   folder_.write(path, R"({"accessToken": "hush-login", "expiresAt": "2099-01-01T00:00:00Z"})");
   EXPECT_EQ(find(config), (Credentials{"sso", "hush", "hush-t", parse_rfc3339("2026-01-01T01:00:00Z").value()}));
   EXPECT_THAT(asked_, testing::ElementsAre("/federation/credentials?account_id=123&role_name=Train%2Ber hush-login"));

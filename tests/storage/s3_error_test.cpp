@@ -108,6 +108,11 @@ TEST(S3Error, AsksForNoOtherServerWhereARefusalMayBeWithoutWords) {
     EXPECT_THAT(s3_error(reply(status, ""), "put", a_config()).message,
                 testing::EndsWith("answered " + std::to_string(status)));
   }
+  EXPECT_THAT(s3_error(reply(400, ""), "put", a_config()).message,
+              HasSubstr("Check that the endpoint is an S3 server"));
+  EXPECT_THAT(s3_error(reply(302, ""), "put", a_config()).message, testing::EndsWith("answered 302"));
+  EXPECT_THAT(s3_error(reply(400, xml_of("BadDigest")), "put", a_config()).message,
+              testing::EndsWith("answered 400 BadDigest (words)"));
 }
 
 TEST(S3Error, NeverRepeatsASecret) {

@@ -33,12 +33,17 @@ TEST(Orphans, AreOldUploadsOfAbandonedFoldersUnderThePrefixOnly) {
   const Time long_ago = at("2026-01-01T00:00:00Z");
   const Time limit = at("2026-01-01T01:00:00Z");
   const std::vector<S3OpenUpload> uploads = {
-      {"run/step-1/g-1/data", "ours", long_ago},    {"run/step-1/g-2/data", "lives", long_ago},
-      {"run/step-1/g-1/young", "young", limit},     {"run/step-1/g-1/timeless", "timeless", std::nullopt},
-      {"other/step-1/g-1/data", "other", long_ago}, {"run-2/step-1/g-1/data", "longer name", long_ago},
-      {"run/data", "no folder", long_ago},          {"run/../step-1/g-1/data", "no key", long_ago},
+      {"run/step-1/g-1/data", "ours", long_ago},
+      {"run/step-1/g-2/data", "lives", long_ago},
+      {"run/step-1/g-1/young", "young", limit},
+      {"run/step-1/g-1/timeless", "timeless", std::nullopt},
+      {"other/step-1/g-1/data", "other", long_ago},
+      {"run-2/step-1/g-1/data", "longer name", long_ago},
+      {"run/data", "no folder", long_ago},
+      {"run/../step-1/g-1/data", "no key", long_ago},
+      {"old/step-1/g-1/data", "a prefix as long", long_ago},
   };
-  const auto is_abandoned = [](std::string_view folder) { return folder == "step-1/g-1"; };
+  const auto is_abandoned = [](std::string_view folder) { return folder != "step-1/g-2"; };
   EXPECT_EQ(orphans(uploads, "run/", limit, is_abandoned), (std::vector<S3OpenUpload>{uploads[0]}));
 }
 

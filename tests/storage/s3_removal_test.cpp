@@ -47,6 +47,9 @@ TEST(CheckRemoval, NamesTheObjectThatIsStillThere) {
   EXPECT_EQ(denied.error().kind, ErrorKind::forbidden) << "waiting does not help";
   EXPECT_THAT(denied.error().message,
               AllOf(HasSubstr("run/b"), HasSubstr("AccessDenied (words)"), HasSubstr("and 2 more objects")));
+  const auto one = check("<DeleteResult>" + error_of("run/a", "AccessDenied") + "</DeleteResult>");
+  ASSERT_FALSE(one);
+  EXPECT_THAT(one.error().message, testing::Not(HasSubstr("more objects")));
   for (const auto& [code, kind] :
        {std::pair{"SlowDown", ErrorKind::throttled}, std::pair{"InternalError", ErrorKind::unavailable},
         std::pair{"SomethingNew", ErrorKind::unavailable}}) {

@@ -2,13 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <string>
 
 #include "storage/s3_store.hpp"
 #include "tests/fakes/certificate_authority.hpp"
+#include "tests/fakes/set_variable.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/storage/s3_fixture.hpp"
 
@@ -56,32 +55,10 @@ TEST_F(AnS3StoreOverTls, TrustsTheAuthorityItIsGiven) {
   EXPECT_EQ(get_text(store, "a"), "x");
 }
 
-/// Sets a variable of the environment. Its end puts the former value back.
-class VariableForATest {
- public:
-  VariableForATest(const char* name, const std::string& value) : name_{name} {
-    if (const char* former = std::getenv(name)) former_ = former;
-    ::setenv(name, value.c_str(), 1);
-  }
-  VariableForATest(const VariableForATest&) = delete;
-  VariableForATest& operator=(const VariableForATest&) = delete;
-  ~VariableForATest() {
-    if (former_) {
-      ::setenv(name_, former_->c_str(), 1);
-    } else {
-      ::unsetenv(name_);
-    }
-  }
-
- private:
-  const char* name_;
-  std::optional<std::string> former_;
-};
-
 TEST_F(AnS3StoreOverTls, TrustsTheAuthorityThatTheEnvironmentNames) {
-  const VariableForATest bundle{"AWS_CA_BUNDLE", folder.path() + "/ca.pem"};
-  const VariableForATest id{"AWS_ACCESS_KEY_ID", Versitygw::access_key_id};
-  const VariableForATest secret{"AWS_SECRET_ACCESS_KEY", Versitygw::secret_access_key};
+  const fakes::SetVariable bundle{"AWS_CA_BUNDLE", folder.path() + "/ca.pem"};
+  const fakes::SetVariable id{"AWS_ACCESS_KEY_ID", Versitygw::access_key_id};
+  const fakes::SetVariable secret{"AWS_SECRET_ACCESS_KEY", Versitygw::secret_access_key};
   const auto store =
       open_store("s3://" + bucket + "/run", {.endpoint = fmt::format("https://127.0.0.1:{}", tls_server->port())});
   ASSERT_TRUE(store) << store.error().message;

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <ostream>
@@ -13,6 +12,7 @@
 
 #include "storage/store.hpp"
 #include "tests/fakes/certificate_authority.hpp"
+#include "tests/fakes/set_variable.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 #include "tests/storage/environment_table.hpp"
 #include "tests/storage/loopback_server.hpp"
@@ -121,20 +121,8 @@ TEST(ReadTransferChoice, RefusesWhatLiesJustBeyondItsBounds) {
   }
 }
 
-/// Sets an environment variable until the destructor.
-class SetVariable {
- public:
-  SetVariable(const char* name, const char* value) : name_{name} { ::setenv(name, value, 1); }
-  SetVariable(const SetVariable&) = delete;
-  SetVariable& operator=(const SetVariable&) = delete;
-  ~SetVariable() { ::unsetenv(name_); }
-
- private:
-  const char* name_;
-};
-
 TEST(OpenStore, RefusesAPlaceWhoseTransfersAreSetUpWrongly) {
-  const SetVariable connections{"TRAINYARD_STORAGE_CONNECTIONS", "0"};
+  const fakes::SetVariable connections{"TRAINYARD_STORAGE_CONNECTIONS", "0"};
   for (const char* uri : {"s3://bucket/run", "gs://bucket/run", "az://container/run", "https://host/run"}) {
     const auto store = open_store(uri);
     ASSERT_FALSE(store) << uri;
@@ -154,13 +142,13 @@ TEST(OpenStore, TrustsTheCertificatesThatTheEnvironmentNames) {
   const std::jthread thread{[&] { tls.listen_after_bind(); }};
   while (!tls.is_running()) std::this_thread::yield();
 
-  const SetVariable bundle{"AWS_CA_BUNDLE", folder.write("ca.pem", authority.pem()).c_str()};
-  const SetVariable no_other_bundle{"SSL_CERT_FILE", ""};
-  const SetVariable id{"AWS_ACCESS_KEY_ID", "id"};
-  const SetVariable secret{"AWS_SECRET_ACCESS_KEY", "secret"};
-  const SetVariable google{"STORAGE_EMULATOR_HOST", origin.c_str()};
-  const SetVariable azure{"AZURE_STORAGE_BLOB_ENDPOINT", (origin + "/acme").c_str()};
-  const SetVariable token{"AZURE_STORAGE_SAS_TOKEN", "sig=x"};
+  const fakes::SetVariable bundle{"AWS_CA_BUNDLE", folder.write("ca.pem", authority.pem()).c_str()};
+  const fakes::SetVariable no_other_bundle{"SSL_CERT_FILE", ""};
+  const fakes::SetVariable id{"AWS_ACCESS_KEY_ID", "id"};
+  const fakes::SetVariable secret{"AWS_SECRET_ACCESS_KEY", "secret"};
+  const fakes::SetVariable google{"STORAGE_EMULATOR_HOST", origin.c_str()};
+  const fakes::SetVariable azure{"AZURE_STORAGE_BLOB_ENDPOINT", (origin + "/acme").c_str()};
+  const fakes::SetVariable token{"AZURE_STORAGE_SAS_TOKEN", "sig=x"};
   std::vector<Result<std::string>> texts;
   for (const std::string& uri : {std::string{"s3://bucket/run"}, std::string{"gs://bucket/run"},
                                  std::string{"az://container/run"}, origin + "/run"}) {
@@ -174,20 +162,20 @@ TEST(OpenStore, TrustsTheCertificatesThatTheEnvironmentNames) {
 
 TEST(OpenStore, GivesFilesThePermissionsThatTheEnvironmentNames) {
   const fakes::TemporaryFolder folder;
-  const SetVariable mode{"TRAINYARD_FILE_MODE", "0660"};
+  const fakes::SetVariable mode{"TRAINYARD_FILE_MODE", "0660"};
   const auto store = open_store(folder.uri() + "/run");
   ASSERT_TRUE(store);
   ASSERT_TRUE(put_text(**store, "a", "x"));
   EXPECT_EQ(std::filesystem::status(folder.file("run/a")).permissions(), static_cast<std::filesystem::perms>(0660));
-  const SetVariable wrong{"TRAINYARD_FILE_MODE", "rw"};
+  const fakes::SetVariable wrong{"TRAINYARD_FILE_MODE", "rw"};
   EXPECT_EQ(open_store(folder.uri() + "/run").error().kind, ErrorKind::invalid);
 }
 
 TEST(OpenStore, SendsPartsOfTheChosenSize) {
-  const SetVariable id{"AWS_ACCESS_KEY_ID", "id"};
-  const SetVariable secret{"AWS_SECRET_ACCESS_KEY", "secret"};
-  const SetVariable part{"TRAINYARD_STORAGE_PART_MIB", "5"};
-  const SetVariable connections{"TRAINYARD_STORAGE_CONNECTIONS", "1"};
+  const fakes::SetVariable id{"AWS_ACCESS_KEY_ID", "id"};
+  const fakes::SetVariable secret{"AWS_SECRET_ACCESS_KEY", "secret"};
+  const fakes::SetVariable part{"TRAINYARD_STORAGE_PART_MIB", "5"};
+  const fakes::SetVariable connections{"TRAINYARD_STORAGE_CONNECTIONS", "1"};
   std::vector<std::size_t> parts;
   LoopbackServer server{[&](const httplib::Request& request, httplib::Response& response) {
     if (request.method == "PUT") parts.push_back(request.body.size());

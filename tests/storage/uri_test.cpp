@@ -21,6 +21,8 @@ TEST(ParseUri, ReadsFoldersAndBuckets) {
   EXPECT_EQ(parse_uri("command:///opt/send?folder=/mnt/x"), parse_uri("command:/opt/send?folder=/mnt/x"));
   EXPECT_EQ(parse_uri("https://example.com:8443/data/"),
             (Uri{.scheme = Scheme::web, .bucket = "", .path = "data", .origin = "https://example.com:8443"}));
+  EXPECT_EQ(parse_uri("http://my-data_1.svc/a"),
+            (Uri{.scheme = Scheme::web, .bucket = "", .path = "a", .origin = "http://my-data_1.svc"}));
   EXPECT_EQ(parse_uri("http://[::1]"),
             (Uri{.scheme = Scheme::web, .bucket = "", .path = "", .origin = "http://[::1]"}));
 }
@@ -42,6 +44,7 @@ TEST(ServerAddress, IsReadInItsParts) {
   };
   for (const Row& row : {Row{"host", "http", "host", ""},
                          {"host:1/", "http", "host:1", ""},
+                         {"https://my-host_1.svc/a-b_c.d", "https", "my-host_1.svc", "a-b_c.d"},
                          {"https://host/a/b//", "https", "host", "a/b"},
                          {"http://[::1]:80//a", "http", "[::1]:80", "a"}}) {
     const auto address = parse_server_address("VARIABLE", row.text);

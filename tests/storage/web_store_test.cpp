@@ -83,6 +83,9 @@ TEST_F(WebStoreTest, RefusesAServerThatKnowsNoRangesInsteadOfTakingTheWrongBytes
   }
   std::vector<std::byte> all(10);
   EXPECT_TRUE(store.get_range("labels", 0, all)) << "all of it is what was asked for";
+  const auto read = store.get_range("labels", 3, all);
+  ASSERT_FALSE(read) << "the part is as long as all of it";
+  EXPECT_EQ(read.error().kind, ErrorKind::invalid);
 }
 
 TEST_F(WebStoreTest, RefusesAPartThatIsNotTheOneAskedFor) {
@@ -127,6 +130,16 @@ TEST_F(WebStoreTest, SaysWhatIsNeededWhereThereIsNoIndex) {
   EXPECT_THAT(store.list("").error().message, HasSubstr("which index.txt names"));
   files["/data/index.txt"] = "../passwords\n";
   EXPECT_EQ(store.list("").error().kind, ErrorKind::invalid);
+}
+
+TEST_F(WebStoreTest, DoesNotSayThatAnIndexThatMayNotBeReadIsMissing) {
+  FaultProxy proxy{1, [](const ProxiedRequest&) {
+                     return Fault{Fault::Kind::reply, fakes::http_reply(403, "", ""), 0};
+                   }};
+  const auto listed = open(proxy.port()).list("");
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().kind, ErrorKind::forbidden);
+  EXPECT_THAT(listed.error().message, testing::Not(HasSubstr("put one there")));
 }
 
 TEST_F(WebStoreTest, CannotBeWrittenTo) {

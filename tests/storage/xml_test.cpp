@@ -12,6 +12,7 @@ TEST(Element, FindsTheFirstOfItsName) {
   EXPECT_EQ(element(reply, "KeyCount"), "2");
   EXPECT_EQ(element(reply, "Empty"), "");
   EXPECT_EQ(element(reply, "Missing"), std::nullopt);
+  EXPECT_EQ(element("<Tag>a</Tag><Key>b</Key>", "Key"), "b") << "the other name is as long";
   EXPECT_TRUE(element(reply, "R"));
 }
 
@@ -39,7 +40,9 @@ TEST(Elements, FindsAllInOrder) {
 TEST(Unescaped, ReplacesEntitiesAndLeavesTheRest) {
   EXPECT_EQ(unescaped("a&amp;b &lt;&gt;&quot;&apos; &#65;&#x42; &#228;&#8364;&#128512; &unknown; &"),
             "a&b <>\"' AB ä€😀 &unknown; &");
-  EXPECT_EQ(unescaped("&#xZZ;&;"), "&#xZZ;&;");
+  EXPECT_EQ(unescaped("&#127;&#128;&#x7ff;&#x800;&#xffff;&#x10000;"), "\x7f\u0080\u07ff\u0800\uffff\U00010000");
+  for (const char* text : {"&#xZZ;&;", "&x41;", "&#65x;", "&#;", "&#99999999999;", "a &amp"})
+    EXPECT_EQ(unescaped(text), text);
 }
 
 TEST(Unescaped, ReplacesEntitiesAlsoAfterAnAmpersandThatBeginsNone) {
