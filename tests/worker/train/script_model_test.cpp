@@ -30,6 +30,7 @@
 #include "tests/worker/train/training_run.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/observe/metric_sinks.hpp"
+#include "worker/train/module_replicas.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -109,6 +110,37 @@ TEST(ScriptModel, TrainsOnSeveralRanksToOneModel) {
   for (const auto& rank : run.ranks) EXPECT_EQ(rank.end.reason, "Completed") << rank.end.message;
   EXPECT_EQ(run.ranks[0].checksum, run.ranks[1].checksum);
   EXPECT_FALSE(torch::equal(run.ranks[0].other_module->parameters()[0], model_of(file)->parameters()[0]));
+}
+
+/// The weight after a training with `strategy`, in which each of `world_size` ranks has `replica_count` instances.
+torch::Tensor weight_trained_by(const api::StrategySpec& strategy, std::int64_t world_size,
+                                std::int64_t replica_count = 1) {
+  TrainingRun run{world_size};
+  const std::string file = script(classify);
+  for (auto& rank : run.ranks) rank.other_module = model_of(file);
+  run.training.strategy = strategy;
+  run.training.optimizer = {.name = api::OptimizerName::sgd, .lr = 0.1, .momentum = 0.9};
+  if (replica_count > 1) {
+    run.make_replicas = [&](Module& module) {
+      std::vector<FurtherReplica> others;
+      for (std::int64_t replica = 1; replica < replica_count; ++replica) others.push_back({.module = model_of(file)});
+      return std::make_unique<ModuleReplicas>(module, torch::kCPU, std::move(others), ReplicaOptions{});
+    };
+  }
+  run.run();
+  for (const auto& rank : run.ranks) EXPECT_EQ(rank.end.reason, "Completed") << rank.end.message;
+  return run.ranks.back().parameters.at(0);
+}
+
+TEST(ScriptModel, TrainsInPartsAndInReplicas) {
+  const torch::Tensor by_ddp = weight_trained_by({.name = api::StrategyName::ddp}, 2);
+  for (const bool shards_parameters : {false, true}) {
+    const api::StrategySpec sharded{.name = api::StrategyName::sharded, .shard_parameters = shards_parameters};
+    EXPECT_TRUE(torch::equal(weight_trained_by(sharded, 2), by_ddp)) << "with shardParameters " << shards_parameters;
+  }
+  const torch::Tensor alone = weight_trained_by({}, 1);
+  EXPECT_FALSE(torch::equal(alone, model_of(script(classify))->parameters()[0]));
+  EXPECT_TRUE(torch::allclose(weight_trained_by({}, 1, /*replica_count=*/3), alone, 0.0, 1e-5));
 }
 
 TEST(ScriptModel, KeepsABufferThatTheScriptReplaces) {
