@@ -120,6 +120,9 @@ class Checker {
       if (std::ranges::find(words, text) == words.end()) words.push_back(std::move(text));
     }
     refuse(path, fmt::format("must be one of {}", fmt::join(words, ", ")), value);
+    if (!value.is_string()) return;
+    const auto meant = nearest_words(value.get_ref<const std::string&>(), words);
+    if (!meant.empty()) violations_.back().sentence += fmt::format("; did you mean {}?", fmt::join(meant, " or "));
   }
 
   void check_number(const json& schema, const json& value, const std::string& path) {

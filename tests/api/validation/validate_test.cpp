@@ -137,7 +137,7 @@ TEST(ValidateTrainingJob, EvaluatesNoRuleAboutAValueThatViolatesTheSchema) {
             "spec.template: must be an object with fields, got []\n"
             "spec.training.data.format: must be one of synthetic, idx, cifar10, cifar100, images, imagePairs, tokens, "
             "safetensors, "
-            "got \"synthetc\"\n");
+            "got \"synthetc\"; did you mean synthetic?\n");
 }
 
 TEST(CheckObjectMeta, JudgesTheNamesOfLabels) {
