@@ -89,7 +89,7 @@ struct StrategySpec {
 
 /// True when each rank trains parameters of its own.
 [[nodiscard]] bool has_own_parameters(const StrategySpec& strategy);
-/// True when the ranks' gradients become their mean, for which optimizer.lrScaling is.
+/// True when the ranks' gradients become their mean, as optimizer.lrScaling assumes.
 [[nodiscard]] bool has_mean_gradients(const StrategySpec& strategy);
 /// True for bagua's algorithm async.
 [[nodiscard]] bool is_async(const StrategySpec& strategy);

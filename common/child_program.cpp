@@ -113,20 +113,22 @@ Result<pid_t> start(const std::vector<std::string>& arguments, const Pipe& outpu
   return fail(may_pass ? ErrorKind::unavailable : ErrorKind::invalid, std::strerror(failed));
 }
 
-// Appends to `into` what `descriptor` has now; false at the end of the stream. Of a program that writes without end it
-// takes a part, so that the caller can look at its deadline: more than a pipe holds.
-bool read_available(int descriptor, std::string& into) {
+enum class Left { more, nothing_now, end };
+
+// Appends to `into` what `descriptor` has now, but only a part of the text of a program that writes without end, so
+// that the caller can look at its deadline.
+Left read_available(int descriptor, std::string& into) {
   constexpr int reads_max = 16;
   std::array<char, 65'536> buffer{};
   for (int reads = 0; reads < reads_max;) {
     const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return true;
-    if (got == 0) return false;
+    if (got < 0) return Left::nothing_now;
+    if (got == 0) return Left::end;
     into.append(buffer.data(), static_cast<std::size_t>(got));
     ++reads;
   }
-  return true;
+  return Left::more;
 }
 
 std::string on_one_line(std::string text) {
@@ -154,12 +156,18 @@ Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::c
   const auto until = steady_clock::now() + deadline;
   std::array<pollfd, 3> watched{
       {{child.descriptor(), POLLIN, 0}, {output.read.get(), POLLIN, 0}, {words.read.get(), POLLIN, 0}}};
-  const auto read_output = [&]() -> Result<void> {
-    if (!read_available(output.read.get(), end.output)) watched[1].fd = -1;
-    if (!read_available(words.read.get(), end.words)) watched[2].fd = -1;
+  // True while there is more to read at once.
+  const auto read_output = [&]() -> Result<bool> {
+    const Left of_output = read_available(output.read.get(), end.output);
+    const Left of_words = read_available(words.read.get(), end.words);
+    if (of_output == Left::end) watched[1].fd = -1;
+    if (of_words == Left::end) watched[2].fd = -1;
     if (end.words.size() > words_bytes_read) end.words.erase(0, end.words.size() - words_bytes_read);
-    if (end.output.size() <= output_bytes_max) return {};
-    return fail(ErrorKind::corrupt, fmt::format("{} wrote more than {} bytes", arguments.front(), output_bytes_max));
+    if (end.output.size() > output_bytes_max) {
+      return fail(ErrorKind::invalid, fmt::format("{} wrote more than {} bytes to its standard output",
+                                                  arguments.front(), output_bytes_max));
+    }
+    return of_output == Left::more || of_words == Left::more;
   };
   // Wait for the end of the program and not of its output, which a process that it left running may hold open.
   while (watched[0].revents == 0) {
@@ -174,7 +182,9 @@ Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::c
     TRY(read_output());
   }
   end.exit_code = child.wait();
-  TRY(read_output());
+  // What it has left running may go on to write.
+  bool has_more = TRY(read_output());
+  while (has_more && steady_clock::now() < until) has_more = TRY(read_output());
   end.words = on_one_line(keep_end(end.words, words_bytes_max));
   return end;
 }

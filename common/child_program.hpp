@@ -27,8 +27,8 @@ struct ProgramOptions {
 
 /// Runs the program at the path `arguments[0]`, without a shell and without input, until it ends. At the deadline kills
 /// the program and the processes that it started; where it shares the terminal, only the program. Blocks; any thread
-/// may call. Errors: invalid when there is no such program or it may not be run; corrupt when it writes more than 64
-/// MiB to its standard output, which also kills it; timeout; cancelled; unavailable; io.
+/// may call. Errors: invalid when there is no such program, when it may not be run, and when it writes more than
+/// 64 MiB to its standard output, which also kills it; timeout; cancelled; unavailable; io.
 [[nodiscard]] Result<ProgramEnd> run_program(const std::vector<std::string>& arguments,
                                              std::chrono::milliseconds deadline, const ProgramOptions& options = {});
 

@@ -72,9 +72,10 @@ Result<bool> CommandStore::knows(const std::string& operation) {
     if (capabilities_) return capabilities_->contains(operation);
   }
   const auto end = run_program({uri_.program, "capabilities"}, capabilities_deadline);
-  constexpr int exit_by_signal = 128;
   const auto judged = judge(end, uri_.program, "capabilities");
-  if (!judged && (!end || end->exit_code > exit_by_signal)) return fail("asking for its capabilities", judged.error());
+  constexpr int exit_by_signal = 128, signal_max = 64;
+  const bool is_killed = end && end->exit_code > exit_by_signal && end->exit_code <= exit_by_signal + signal_max;
+  if (!end || is_killed) return fail("asking for its capabilities", judged.error());
   std::set<std::string> words;
   std::istringstream text{end->exit_code == 0 ? end->output : std::string{}};
   for (std::string word; text >> word;) words.insert(word);

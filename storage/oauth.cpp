@@ -23,7 +23,7 @@ std::string member_text(const json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end()) return {};
   if (found->is_string()) return found->get<std::string>();
-  return found->is_number_integer() ? std::to_string(found->get<std::int64_t>()) : std::string{};
+  return found->is_number_integer() ? found->dump() : std::string{};
 }
 
 std::optional<std::chrono::seconds> member_seconds(const json& object, const char* name) {

@@ -62,8 +62,8 @@ class Optimizer {
   virtual void set_lr_factor(double factor);
   /// Called with training.strategy sharded, once, before state() and the first step. From now on the optimizer updates
   /// the `rows` of each shard by rows.grad(), in place of the shard's parameter, and keeps state of these rows only: a
-  /// tensor of state() has one row for each of them, or is equal on all ranks. Unless overridden, it throws InvalidJob,
-  /// because the optimizer may need whole parameters.
+  /// tensor of state() has one row for each of them, or is equal on all ranks. With shardParameters the parameters
+  /// have no memory after this call. Unless overridden, it throws InvalidJob, as it may need whole parameters.
   virtual void shard(const std::vector<ParameterShard>& shards);
   /// Called after shard(): the index in `shards` of the parameter whose rows the tensor `name` of state() has; nothing
   /// for a tensor that is equal on all ranks.

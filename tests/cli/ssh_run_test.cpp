@@ -1,16 +1,13 @@
 // `trainyard run -H` over a real sshd, which listens on two addresses of the loopback network: they are the hosts.
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "common/child_program.hpp"
 #include "tests/cli/program_fixture.hpp"
-#include "tests/fakes/free_port.hpp"
+#include "tests/cli/ssh_server.hpp"
 #include "tests/paths/paths.hpp"
 
 namespace trainyard::cli {
@@ -21,51 +18,11 @@ using testing::HasSubstr;
 using testing::Not;
 using Outcome = ProgramOutcome;
 
-/// An sshd with keys of its own, which lets this user in on 127.0.0.2 and 127.0.0.3.
-class SshServer {
- public:
-  SshServer() {
-    const std::string port = std::to_string(fakes::free_port());
-    // As root sshd wants this folder, which its service would make.
-    if (::geteuid() == 0) std::filesystem::create_directories("/run/sshd");
-    for (const std::string key : {"host_key", "key"}) {
-      const auto made = run_program({"/usr/bin/ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path(key)},
-                                    std::chrono::minutes{1});
-      EXPECT_TRUE(made && made->exit_code == 0) << (made ? made->words : made.error().message);
-    }
-    folder_.write("sshd_config", "Port " + port + "\nListenAddress 127.0.0.2\nListenAddress 127.0.0.3\nHostKey " +
-                                     path("host_key") + "\nAuthorizedKeysFile " + path("key.pub") +
-                                     "\nPidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\n"
-                                     "KbdInteractiveAuthentication no\nMaxStartups 100\n");
-    folder_.write("ssh_config", "Host *\nPort " + port + "\nIdentityFile " + path("key") +
-                                    "\nIdentitiesOnly yes\nUserKnownHostsFile /dev/null\nStrictHostKeyChecking no\n"
-                                    "LogLevel ERROR\n");
-    auto server = local::ProcessGroup::start({.arguments = {"/usr/sbin/sshd", "-D", "-e", "-f", path("sshd_config")},
-                                              .environment = {"PATH=/usr/bin:/bin"},
-                                              .output_path = path("log"),
-                                              .error_path = path("log")});
-    EXPECT_TRUE(server) << server.error().message;
-    server_ = *std::move(server);
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    while (text_of(path("log")).find("listening on 127.0.0.3") == std::string::npos) {
-      if (std::chrono::steady_clock::now() > deadline) ADD_FAILURE() << text_of(path("log"));
-      if (testing::Test::HasFailure()) return;
-      ::poll(nullptr, 0, 5);
-    }
-  }
-
-  [[nodiscard]] std::string config() const { return path("ssh_config"); }
-
- private:
-  [[nodiscard]] std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
-
-  const fakes::TemporaryFolder folder_;
-  std::optional<local::ProcessGroup> server_;
-};
-
 class SshRunTest : public ProgramTest {
  protected:
-  static void SetUpTestSuite() { server_ = std::make_unique<SshServer>(); }
+  static void SetUpTestSuite() {
+    server_ = std::make_unique<SshServer>(std::vector<SshServer::Host>{{.addresses = {"127.0.0.2", "127.0.0.3"}}});
+  }
   static void TearDownTestSuite() { server_.reset(); }
 
   static std::vector<std::string> with_hosts(const std::string& hosts, std::vector<std::string> arguments) {

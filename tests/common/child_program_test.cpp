@@ -56,14 +56,25 @@ TEST(RunProgram, TakesMuchOutputAndKeepsTheEndOfStandardError) {
 TEST(RunProgram, RefusesOutputWithoutEnd) {
   const auto end = run_program({"/bin/cat", "/dev/zero"}, 60s);
   ASSERT_FALSE(end);
-  EXPECT_EQ(end.error().kind, ErrorKind::corrupt);
-  EXPECT_EQ(end.error().message, "/bin/cat wrote more than 67108864 bytes");
+  EXPECT_EQ(end.error().kind, ErrorKind::invalid);
+  EXPECT_EQ(end.error().message, "/bin/cat wrote more than 67108864 bytes to its standard output");
 }
 
 TEST(RunProgram, EndsOneThatWritesToStandardErrorWithoutEndAtTheDeadline) {
   const auto end = run_program({"/bin/sh", "-c", "exec cat /dev/zero >&2"}, 100ms);
   ASSERT_FALSE(end);
   EXPECT_EQ(end.error().kind, ErrorKind::timeout);
+}
+
+TEST(RunProgram, ReadsAPipeThatHoldsManySmallPieces) {
+  // Each read from a pipe with O_DIRECT takes one piece.
+  const auto end = run_program({"/usr/bin/python3", "-c",
+                                "import fcntl, os\nfcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20)\n"
+                                "fcntl.fcntl(1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_DIRECT)\n"
+                                "for piece in range(200): os.write(1, b'x')\n"},
+                               60s);
+  ASSERT_TRUE(end) << end.error().message;
+  EXPECT_EQ(end->output.size(), 200U) << end->words;
 }
 
 TEST(RunProgram, EndsItWithAllThatItStartedAtTheDeadline) {

@@ -200,6 +200,13 @@ exit 0
   EXPECT_EQ(listed->size(), 1U);
 }
 
+TEST_F(CommandStoreTest, TakesAProgramThatFailsForOneWithoutCapabilities) {
+  CommandStore store = open("#!/bin/sh\n[ \"$1\" = put ] && exit 0\nexit 255\n");  // As Perl's die does.
+  ASSERT_TRUE(store.probe());
+  ASSERT_TRUE(put_text(store, "a", "x"));
+  EXPECT_EQ(get_text(store, "a"), "x");
+}
+
 TEST_F(CommandStoreTest, RemovesFromTheFolderWhatTheProgramHasRemoved) {
   CommandStore store = open(whole_program);
   ASSERT_TRUE(put_text(store, "a/b", "content"));

@@ -43,14 +43,14 @@ namespace {
 
 /// What glibc's mallopt() is given, in bytes.
 struct AllocatorSettings {
-  int map_from = 0;  // Blocks from here on are mapped on their own, and return to the system when they are freed.
+  int map_from = 0;  // Blocks from here on, for which the heap has no room, are mapped, and unmapped when freed.
   int keep = 0;      // So much freed memory at the end of the heap stays with the process.
   int grow_by = 0;
 };
 
 AllocatorSettings allocator_settings(FreedMemory freed) {
   constexpr int mebibyte = 1 << 20, map_from_max = 32 * mebibyte;
-  if (freed == FreedMemory::returned) return {.map_from = mebibyte, .keep = 4 * mebibyte, .grow_by = mebibyte};
+  if (freed == FreedMemory::returned) return {.map_from = mebibyte, .keep = mebibyte, .grow_by = mebibyte};
   return {.map_from = map_from_max, .keep = 1024 * mebibyte, .grow_by = map_from_max};
 }
 

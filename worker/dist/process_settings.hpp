@@ -35,8 +35,8 @@ enum class Threads { ours, users };
 
 /// What becomes of the memory of CPU tensors when they are freed.
 enum class FreedMemory {
-  kept,      ///< It stays with the process, for the next tensors.
-  returned,  ///< That of each tensor from 1 MiB on goes back to the system at once, and is zeroed for the next one.
+  kept,      ///< That of tensors below 32 MiB stays with the process, for the next ones.
+  returned,  ///< That of most tensors from 1 MiB on goes back to the system at once, which zeroes it for the next ones.
 };
 
 /// Sets NCCL's watchdog, the memory allocator and the number of threads, but keeps what the user has set. A rank's

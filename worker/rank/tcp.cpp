@@ -56,7 +56,11 @@ std::string numeric_host(const sockaddr* address, socklen_t size) {
   std::array<char, NI_MAXHOST> text{};
   if (getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) != 0)
     return "an unknown address";
-  return text.data();
+  // An IPv4 peer of a socket that takes both families.
+  constexpr std::string_view mapped = "::ffff:";
+  const std::string_view host = text.data();
+  const bool is_mapped = host.starts_with(mapped) && host.find('.') != std::string_view::npos;
+  return std::string{is_mapped ? host.substr(mapped.size()) : host};
 }
 
 Result<std::string> first_outward_address() {

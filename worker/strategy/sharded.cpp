@@ -61,7 +61,7 @@ Result<void> Sharded::synchronize_model() {
     gathered_->take_rows();
     dist::return_freed_memory();
   }
-  // Its state is made to be counted, which is not to be there together with whole parameters.
+  // To count the optimizer's state makes it, which waits until whole parameters are freed.
   if (optimizer_ != nullptr) log_memory(*std::exchange(optimizer_, nullptr));
   return {};
 }

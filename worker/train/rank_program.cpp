@@ -459,7 +459,7 @@ void run_rank(const Models& models) {
   const auto job = train::read_job(environment);
   if (job && job->training.deterministic) dist::make_cublas_deterministic();
   // Parameters in parts are freed and gathered again in each step, and are there to save memory.
-  const bool saves_memory = job && job->training.strategy.shard_parameters;
+  const bool saves_memory = job && job->training.strategy.shard_parameters && job->training.task == api::Task::fit;
   const auto freed = saves_memory ? dist::FreedMemory::returned : dist::FreedMemory::kept;
   const dist::Threads threads = group ? dist::apply_process_settings(*group, freed) : dist::Threads::users;
   const dist::NcclLog nccl_log;

@@ -107,6 +107,10 @@ TEST(Resolve, GivesTheAddressesOfALiteralWithThePort) {
   const auto six = resolve("fd00::7", 258);
   ASSERT_TRUE(six) << six.error().message;
   EXPECT_EQ(to_string(six->front()), "fd00::7");
+
+  const auto mapped = resolve("::ffff:10.0.0.7", 29500);
+  ASSERT_TRUE(mapped);
+  EXPECT_EQ(to_string(mapped->front()), "10.0.0.7") << "as an IPv4 peer comes to a socket of both families";
   EXPECT_EQ(ntohs(reinterpret_cast<const sockaddr_in6*>(six->front().get())->sin6_port), 258);
 }
 
