@@ -182,9 +182,9 @@ Result<ProgramEnd> run_program(const std::vector<std::string>& arguments, std::c
     TRY(read_output());
   }
   end.exit_code = child.wait();
-  // What it has left running may go on to write.
+  // A process that the program has left running may write on, without end.
   bool has_more = TRY(read_output());
-  while (has_more && steady_clock::now() < until) has_more = TRY(read_output());
+  while (has_more && steady_clock::now() < until && !options.stop.stop_requested()) has_more = TRY(read_output());
   end.words = on_one_line(keep_end(end.words, words_bytes_max));
   return end;
 }

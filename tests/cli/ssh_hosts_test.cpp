@@ -2,11 +2,9 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/child_program.hpp"
@@ -53,7 +51,7 @@ class Network {
   }
   /// Pulls the cable of a host, or puts it in again.
   void set_link(int host, bool is_up) { ip({"-n", bridge_, "link", "set", port_of(host), is_up ? "up" : "down"}); }
-  /// What the host has sent to others.
+  /// The bytes that a host has sent over its link; -1 where they cannot be read.
   [[nodiscard]] static std::int64_t sent_bytes(int host) {
     auto command = command_prefix(host);
     command.insert(command.end(), {"/bin/cat", "/sys/class/net/eth0/statistics/tx_bytes"});

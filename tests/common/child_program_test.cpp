@@ -8,8 +8,11 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 #include <sstream>
+#include <string>
+#include <thread>
 
 #include "common/file_descriptor.hpp"
 #include "tests/fakes/redirection.hpp"
@@ -188,6 +191,26 @@ TEST(RunProgram, DoesNotWaitForWhatItLeftRunning) {
   const auto end = run_shell("sleep 20 & echo started");
   ASSERT_TRUE(end) << end.error().message;
   EXPECT_EQ(end->output, "started\n");
+}
+
+TEST(RunProgram, ReadsWhatIsWrittenAfterItsEndUntilTheDeadlineOrAStop) {
+  const fakes::TemporaryFolder folder;
+  const std::string pid_file = folder.file("pid").string();
+  const std::string leaves_a_writer = "cat /dev/zero >&2 & echo $$ >" + pid_file + "; exit 3";
+  const auto until_deadline = run_shell(leaves_a_writer, 200ms);
+  ASSERT_TRUE(until_deadline) << until_deadline.error().message;
+  EXPECT_EQ(until_deadline->exit_code, 3);
+  std::filesystem::remove(pid_file);
+  std::stop_source stop;
+  const std::jthread after_its_end{[&] {
+    while (!fakes::text_of(pid_file).ends_with('\n')) std::this_thread::yield();
+    const int pid = std::stoi(fakes::text_of(pid_file));
+    while (::kill(pid, 0) == 0) std::this_thread::yield();
+    stop.request_stop();
+  }};
+  const auto until_stop = run_program({"/bin/sh", "-c", leaves_a_writer}, 60s, {.stop = stop.get_token()});
+  ASSERT_TRUE(until_stop) << until_stop.error().message;
+  EXPECT_EQ(until_stop->exit_code, 3);
 }
 
 TEST(RunProgram, SaysThatThereIsNoSuchProgram) {

@@ -41,7 +41,7 @@ std::optional<milliseconds> collective_deadline(const Deadlines& deadlines, std:
 
 namespace {
 
-/// What glibc's mallopt() is given, in bytes.
+/// Values for glibc's mallopt(), in bytes.
 struct AllocatorSettings {
   int map_from = 0;  // Blocks from here on, for which the heap has no room, are mapped, and unmapped when freed.
   int keep = 0;      // So much freed memory at the end of the heap stays with the process.

@@ -33,7 +33,7 @@ struct Deadlines {
 /// The party that chose the number of threads: this program (`ours`) or the user (`users`), whose choice is kept.
 enum class Threads { ours, users };
 
-/// What becomes of the memory of CPU tensors when they are freed.
+/// Whether the memory of freed CPU tensors stays with the process.
 enum class FreedMemory {
   kept,      ///< That of tensors below 32 MiB stays with the process, for the next ones.
   returned,  ///< That of most tensors from 1 MiB on goes back to the system at once, which zeroes it for the next ones.

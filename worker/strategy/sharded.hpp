@@ -73,7 +73,7 @@ class Sharded final : public GradientSync {
   std::int64_t parameter_bytes_ = 0;  // of all parameters, also of those that are not trained
   std::int64_t untrained_bytes_ = 0;
   bool keeps_gradients_;
-  Optimizer* optimizer_ = nullptr;  // that adapt() has returned, until its memory is logged
+  Optimizer* optimizer_ = nullptr;  // adapt()'s, which the caller keeps alive; null once its memory is logged
 };
 
 }  // namespace trainyard::strategy
