@@ -22,8 +22,6 @@ int main(int argc, char** argv) {
                 .message = argc > 2 ? std::string(std::stoul(argv[2]), 'x') : "there is no data",
                 .culprit = {}});
   }
-  std::printf("linked rank is running\n");
-  std::fflush(stdout);
   rank::RankProgress progress;
   progress.phase = "Training";
   progress.total_steps = 1'000'000;
@@ -31,6 +29,11 @@ int main(int argc, char** argv) {
     progress.step = step;
     progress.loss = 1.0 / static_cast<double>(step);
     if (mode != "no-progress" || step == 1) link->report(progress);
+    if (step == 1) {
+      // After the first report: a test that stops this process now has a launcher that expects to hear from it.
+      std::printf("linked rank is running\n");
+      std::fflush(stdout);
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds{20});
     if (mode == "deaf") continue;
     if (const auto failure = link->group_failure()) link->exit(*failure);
