@@ -17,8 +17,9 @@ SOURCE = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ".").resolve()
 
 STAGES = """
 setup 0 all
-build 0 all
+build 0 all quick
 unit 2 all
+unit 2 quick
 asan-build 0 all
 asan 1 all
 tsan-build 0 all
@@ -75,7 +76,7 @@ class TestRun(unittest.TestCase):
         path.write_text(text)
         path.chmod(0o755)
 
-    def run_tests(self, **environment: str) -> subprocess.CompletedProcess:
+    def run_tests(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
         lines = ["cmake_minimum_required(VERSION 3.25)", "project(small LANGUAGES NONE)", "include(CTest)",
                  "add_custom_target(plain)", "add_custom_target(sanitized_tests)"]
         for name, (label, is_google_test, body) in self.programs.items():
@@ -85,7 +86,7 @@ class TestRun(unittest.TestCase):
         self.write("CMakeLists.txt", "\n".join(lines) + "\n")
         presets = [{"name": name, "generator": "Ninja", "binaryDir": f"${{sourceDir}}/build/{name}"} for name in ("release", "asan", "tsan")]
         self.write("CMakePresets.json", json.dumps({"version": 6, "configurePresets": presets}))
-        return subprocess.run(["scripts/test"], cwd=self.project, capture_output=True, text=True, check=False,
+        return subprocess.run(["scripts/test", *arguments], cwd=self.project, capture_output=True, text=True, check=False,
                               env={**os.environ, "CI": "", **environment})
 
     def expect_failure(self, done: subprocess.CompletedProcess, count: int, *sentences: str) -> None:
@@ -98,6 +99,15 @@ class TestRun(unittest.TestCase):
         done = self.run_tests()
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.splitlines()[-1], "6 passed, 0 failed")
+
+    def test_a_quick_run_sets_nothing_up_and_runs_the_unit_tests_alone(self) -> None:
+        self.write("scripts/setup", "#!/bin/sh\nexit 3\n")
+        self.programs["server_test"] = ("integration", True, REPORTS_A_FAILURE)
+        done = self.run_tests("--quick")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.splitlines()[-1], "2 passed, 0 failed")
+        self.programs["plain_test"] = ("unit", True, REPORTS_A_FAILURE)
+        self.expect_failure(self.run_tests("--quick"), 1, "FAILED: unit: plain_test: Suite.Case\n1 is not 2")
 
     def test_a_failed_case_fails_the_run(self) -> None:
         self.programs["server_test"] = ("integration", True, REPORTS_A_FAILURE)

@@ -23,6 +23,14 @@ def commands_of(document: str) -> list[str]:
     return re.findall(r"^```sh\n(.*?)^```$", (REPOSITORY / document).read_text(), re.DOTALL | re.MULTILINE)
 
 
+def spans_of(document: str, *programs: str) -> list[str]:
+    """The commands of these programs in the document's sentences and tables, each once. One that only names a command, such as `trainyard run`,
+    asks for its help instead."""
+    text = re.sub(r"^```.*?^```$", "", (REPOSITORY / document).read_text(), flags=re.DOTALL | re.MULTILINE)
+    spans = dict.fromkeys(re.findall(rf"`((?:{'|'.join(programs)}) [^`]*)`", text))
+    return [re.sub(r"^(trainyard(?: [a-z]+)+)(?: -\w)?$", r"\1 --help", span) for span in spans]
+
+
 def follow(folder: Path, commands: str) -> str:
     """The output of the commands, which a shell runs in the repository's folder until one fails."""
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", commands], cwd=REPOSITORY, capture_output=True, text=True, check=False,
