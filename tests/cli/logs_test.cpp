@@ -102,6 +102,17 @@ TEST_F(LocalLogsTest, FollowingPrintsWhatARankSaidLastAlsoWhenTheNextAttemptHasB
   EXPECT_EQ(printed, "out\nerr\nlast\ntwo\n");
 }
 
+TEST_F(LocalLogsTest, AnAttemptIsFollowedWhileItRuns) {
+  std::optional run{RunFolder::open(folder_.path(), first_day)};
+  write_log("attempt-1/rank-0.log", "one\n");
+  auto followed =
+      std::async(std::launch::async, [&] { return print({.job = "job", .attempt = 1, .is_following = true}); });
+  EXPECT_EQ(followed.wait_for(std::chrono::milliseconds{300}), std::future_status::timeout);
+  write_log("attempt-1/rank-0.log", "one\nmore\n");
+  run.reset();
+  EXPECT_EQ(followed.get(), "one\nmore\n");
+}
+
 TEST_F(LocalLogsTest, AnAttemptIsFollowedUntilTheNextOneBegins) {
   const auto run = RunFolder::open(folder_.path(), first_day);
   write_log("attempt-1/rank-0.log", "one\n");

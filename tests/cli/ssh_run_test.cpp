@@ -56,6 +56,13 @@ TEST_F(SshRunTest, StartsEachRankOnItsHostWithItsPlaceAndPrintsItsLines) {
   EXPECT_THAT(outcome.out, HasSubstr("[rank2]: 0 3 1 127.0.0.2 on 127.0.0.3\n"));
 }
 
+TEST_F(SshRunTest, SendsACommandThatIsLongerThanAPipeHolds) {
+  const std::string comment = "# " + std::string(100'000, 'x') + "\n";
+  const Outcome outcome = run(shells("127.0.0.2", 1, comment + "echo all of it"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("[rank0]: all of it\n"));
+}
+
 TEST_F(SshRunTest, EndsAllRanksWithTheOneThatFailsNamesItsHostAndRestartsWithinItsBudget) {
   const Outcome outcome = run(shells("127.0.0.2,127.0.0.3", 2,
                                      "if [ $RANK = 0 ]; then echo $$$$ >" + folder_.path() +

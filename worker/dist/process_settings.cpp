@@ -41,17 +41,12 @@ std::optional<milliseconds> collective_deadline(const Deadlines& deadlines, std:
 
 namespace {
 
-/// Values for glibc's mallopt(), in bytes.
-struct AllocatorSettings {
-  int map_from = 0;  // Blocks from here on, for which the heap has no room, are mapped, and unmapped when freed.
-  int keep = 0;      // So much freed memory at the end of the heap stays with the process.
-  int grow_by = 0;
-};
-
-AllocatorSettings allocator_settings(FreedMemory freed) {
+/// Has glibc keep the memory of freed tensors.
+void keep_freed_memory() {
   constexpr int mebibyte = 1 << 20, map_from_max = 32 * mebibyte;
-  if (freed == FreedMemory::returned) return {.map_from = mebibyte, .keep = mebibyte, .grow_by = mebibyte};
-  return {.map_from = map_from_max, .keep = 1024 * mebibyte, .grow_by = map_from_max};
+  mallopt(M_TRIM_THRESHOLD, 1024 * mebibyte);  // So much freed memory at the end of the heap stays with the process.
+  mallopt(M_TOP_PAD, map_from_max);
+  mallopt(M_MMAP_THRESHOLD, map_from_max);  // Larger blocks are mapped, and unmapped when freed.
 }
 
 void set_unless_set(const char* name, const char* value) {
@@ -73,15 +68,12 @@ void switch_off_nccl_exits() {
 
 }  // namespace
 
-Threads apply_process_settings(const rank::GroupEnvironment& environment, FreedMemory freed) {
+Threads apply_process_settings(const rank::GroupEnvironment& environment) {
   switch_off_nccl_exits();
   // c10d's flight recorder keeps every collective with its stack. Nothing reads it here.
   set_unless_set("TORCH_FR_BUFFER_SIZE", "0");
   set_unless_set("THP_MEM_ALLOC_ENABLE", "1");  // torch then asks for transparent huge pages under its CPU tensors.
-  const AllocatorSettings allocator = allocator_settings(freed);
-  mallopt(M_TRIM_THRESHOLD, allocator.keep);
-  mallopt(M_TOP_PAD, allocator.grow_by);
-  mallopt(M_MMAP_THRESHOLD, allocator.map_from);
+  keep_freed_memory();
   const rank::Environment variables = rank::process_environment();
   if (variables("OMP_NUM_THREADS")) return variables(rank::env_chose_threads) ? Threads::ours : Threads::users;
   const std::int64_t threads =

@@ -33,18 +33,11 @@ struct Deadlines {
 /// The party that chose the number of threads: this program (`ours`) or the user (`users`), whose choice is kept.
 enum class Threads { ours, users };
 
-/// Whether the memory of freed CPU tensors stays with the process.
-enum class FreedMemory {
-  kept,      ///< That of tensors below 32 MiB stays with the process, for the next ones.
-  returned,  ///< That of most tensors from 1 MiB on goes back to the system at once, which zeroes it for the next ones.
-};
-
 /// Sets NCCL's watchdog, the memory allocator and the number of threads, but keeps what the user has set. A rank's
 /// first call in main: it changes the environment, so that no other thread (as of the RankLink) may run yet, nor CUDA
-/// be loaded. FreedMemory::kept gives about 14 % more speed in DDP than glibc's defaults, and 25 % in one process, on
-/// FashionCNN.
-[[nodiscard]] Threads apply_process_settings(const rank::GroupEnvironment& environment,
-                                             FreedMemory freed = FreedMemory::kept);
+/// be loaded. The allocator then keeps the memory of freed tensors below 32 MiB for the next ones, which gives about
+/// 14 % more speed in DDP than glibc's defaults, and 25 % in one process, on FashionCNN.
+[[nodiscard]] Threads apply_process_settings(const rank::GroupEnvironment& environment);
 
 /// Returns the freed memory that the process has kept to the system. Takes some milliseconds: for when much was freed
 /// that is not used again soon.

@@ -11,10 +11,13 @@
 #include <utility>
 
 #include "include/trainyard/options.hpp"
+#include "worker/dist/process_settings.hpp"
 #include "worker/strategy/exchange_failed.hpp"
 
 namespace trainyard::strategy {
 namespace {
+
+constexpr std::int64_t kept_bytes_max = 32 << 20;
 
 /// Throws InvalidJob unless each parameter has memory of its own.
 void check_memory(const NamedTensors& parameters) {
@@ -62,8 +65,9 @@ GatheredParameters::GatheredParameters(const NamedTensors& parameters, ShardedGr
       rows_of_ranks.push_back(gradients.rows_of_ranks()[index]);
       if (memory_[index]) memory.push_back(memory_[index].get());
     }
-    RowExchange exchange{whole, std::move(rows_of_ranks), process_group};
-    buckets_.push_back({.rows = std::move(rows),
+    RowExchange exchange{whole, std::move(rows_of_ranks), process_group, FreedMemory::returned};
+    buckets_.push_back({.indices = indices,
+                        .rows = std::move(rows),
                         .whole = std::move(whole),
                         .memory = std::move(memory),
                         .parameter = names_[indices.front()],
@@ -103,12 +107,21 @@ void GatheredParameters::drop() {
 
 void GatheredParameters::take_rows() {
   const torch::NoGradGuard no_grad;
-  for (std::size_t index = 0; index < bucket_of_.size(); ++index) {
-    const ParameterShard& shard = gradients_.shards()[index];
-    const auto rank = static_cast<std::size_t>(communicator_.rank());
-    shard.rows.detach().copy_(rows_of(shard.parameter.detach(), gradients_.rows_of_ranks()[index][rank]));
+  const auto rank = static_cast<std::size_t>(communicator_.rank());
+  std::int64_t kept_bytes = 0;
+  for (Bucket& bucket : buckets_) {
+    for (const std::size_t index : bucket.indices) {
+      const ParameterShard& shard = gradients_.shards()[index];
+      shard.rows.detach().copy_(rows_of(shard.parameter.detach(), gradients_.rows_of_ranks()[index][rank]));
+    }
+    drop(bucket);
+    // The process's allocator has made the parameters of the first time, and keeps their memory.
+    kept_bytes += bucket.exchange.bytes();
+    if (kept_bytes < kept_bytes_max && &bucket != &buckets_.back()) continue;
+    dist::return_freed_memory();
+    kept_bytes = 0;
   }
-  drop();
+  last_buckets_.clear();
 }
 
 Result<void> GatheredParameters::make_whole() {

@@ -15,6 +15,7 @@
 
 #include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
+#include "worker/strategy/bucket_assignment.hpp"
 #include "worker/strategy/memory_on_demand.hpp"
 #include "worker/strategy/row_exchange.hpp"
 #include "worker/strategy/sharded_gradients.hpp"
@@ -60,7 +61,8 @@ class GatheredParameters final : private MemoryProvider {
   [[nodiscard]] Result<void> end();
   /// Frees all but this rank's rows. Between passes only.
   void drop();
-  /// Makes this rank's rows those of the whole parameters, and frees all else.
+  /// Makes this rank's rows those of the whole parameters, and frees all else. Until the first time the rows have any
+  /// values.
   void take_rows();
   /// Makes the parameters whole until the next drop() or take_rows(). Between passes only.
   [[nodiscard]] Result<void> make_whole();
@@ -69,6 +71,7 @@ class GatheredParameters final : private MemoryProvider {
 
  private:
   struct Bucket {
+    BucketIndices indices;             // of its parameters
     std::vector<torch::Tensor> rows;   // this rank's
     std::vector<torch::Tensor> whole;  // with versions of their own: autograd takes no gathering for a change
     std::vector<MemoryOnDemand*> memory;

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "worker/strategy/freed_memory.hpp"
+
 namespace trainyard::strategy {
 
 struct MemoryOnDemand::Slot {
@@ -103,7 +105,9 @@ bool MemoryOnDemand::is_there() const {
 
 void MemoryOnDemand::give() {
   if (is_there()) return;
-  slot_->memory = c10::GetAllocator(storage_.device_type())->allocate(storage_.nbytes());
+  slot_->memory = storage_.device_type() == c10::DeviceType::CPU
+                      ? allocate_returned(storage_.nbytes())
+                      : c10::GetAllocator(storage_.device_type())->allocate(storage_.nbytes());
   static_cast<void>(set(slot_->memory.mutable_get()));
 }
 

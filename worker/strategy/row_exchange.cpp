@@ -31,10 +31,11 @@ torch::Tensor rows_of(const torch::Tensor& tensor, const RowRange& rows) {
 }
 
 RowExchange::RowExchange(std::vector<torch::Tensor> parameters, std::vector<std::vector<RowRange>> rows,
-                         c10::intrusive_ptr<c10d::ProcessGroup> process_group)
+                         c10::intrusive_ptr<c10d::ProcessGroup> process_group, FreedMemory freed)
     : with_gradient_{std::move(parameters)},
       rows_{std::move(rows)},
       process_group_{std::move(process_group)},
+      freed_{freed},
       rank_{static_cast<std::size_t>(process_group_->getRank())},
       world_size_{static_cast<std::size_t>(process_group_->getSize())},
       counts_(world_size_, 0) {  // Braces would make two elements.
@@ -46,13 +47,13 @@ RowExchange::RowExchange(std::vector<torch::Tensor> parameters, std::vector<std:
   }
 }
 
-torch::Tensor RowExchange::make_buffer(std::int64_t count) const {
-  return torch::empty({count}, parameters_.front().options());
+torch::Tensor RowExchange::make_buffer_of(std::int64_t count) const {
+  return make_buffer(count, parameters_.front().options(), freed_);
 }
 
 c10::intrusive_ptr<c10d::Work> RowExchange::exchange(std::vector<std::int64_t> sent,
                                                      std::vector<std::int64_t> received) {
-  received_ = make_buffer(sum_of(received));
+  received_ = make_buffer_of(sum_of(received));
   const std::int64_t element_bytes = sent_.element_size();
   for (auto* counts : {&sent, &received}) {
     for (std::int64_t& count : *counts) count *= element_bytes;
@@ -77,7 +78,7 @@ c10::intrusive_ptr<c10d::Work> RowExchange::begin_reduce(double scale) {
   const auto flag_count = static_cast<std::int64_t>(parameters_.size());
   std::vector<std::int64_t> counts;  // By rank: the numbers of its chunk, which begins with the flags.
   for (const std::int64_t count : counts_) counts.push_back(flag_count + count);
-  sent_ = make_buffer(sum_of(counts));
+  sent_ = make_buffer_of(sum_of(counts));
   std::vector<std::int64_t> ends;  // by rank: of the numbers that are in its chunk
   for (std::size_t rank = 0; rank < world_size_; ++rank) {
     ends.push_back(rank == 0 ? flag_count : ends.back() + counts[rank - 1]);
@@ -109,7 +110,9 @@ RowExchange::Reduced RowExchange::finish_reduce() {
   const torch::NoGradGuard no_grad;
   const auto flag_count = static_cast<std::int64_t>(parameters_.size());
   sent_.reset();
-  const torch::Tensor sum = received_.view({static_cast<std::int64_t>(world_size_), -1}).sum(0);
+  const torch::Tensor by_rank = received_.view({static_cast<std::int64_t>(world_size_), -1});
+  torch::Tensor sum = make_buffer_of(by_rank.size(1));
+  torch::sum_out(sum, by_rank, 0);
   received_.reset();
   Reduced reduced{.gradients = {}, .used = sum.slice(0, 0, flag_count)};
   std::int64_t begin = flag_count;
@@ -124,7 +127,7 @@ RowExchange::Reduced RowExchange::finish_reduce() {
 c10::intrusive_ptr<c10d::Work> RowExchange::begin_gather(const std::vector<torch::Tensor>& rows) {
   const torch::NoGradGuard no_grad;
   const std::int64_t own = counts_[rank_];
-  sent_ = make_buffer(own * static_cast<std::int64_t>(world_size_));
+  sent_ = make_buffer_of(own * static_cast<std::int64_t>(world_size_));
   std::int64_t end = 0;
   for (const torch::Tensor& of_parameter : rows) {
     part_of(sent_, end, of_parameter).copy_(of_parameter);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "worker/strategy/freed_memory.hpp"
 #include "worker/strategy/row_shards.hpp"
 
 namespace trainyard::strategy {
@@ -21,9 +22,9 @@ namespace trainyard::strategy {
 class RowExchange {
  public:
   /// `parameters`: of one type on one device; the rows of each lie one after the other in memory. `rows`: of each rank,
-  /// by parameter.
+  /// by parameter. `freed`: what becomes of the memory of what was sent and received.
   RowExchange(std::vector<torch::Tensor> parameters, std::vector<std::vector<RowRange>> rows,
-              c10::intrusive_ptr<c10d::ProcessGroup> process_group);
+              c10::intrusive_ptr<c10d::ProcessGroup> process_group, FreedMemory freed);
 
   /// Starts to send each rank the gradients of its rows, multiplied by `scale`, and frees the gradients. A parameter
   /// without a gradient sends zeros. Throws ExchangeFailed where the collective cannot start for the loss of a peer,
@@ -50,7 +51,7 @@ class RowExchange {
   [[nodiscard]] std::uint64_t exchanged_bytes() const { return exchanged_bytes_; }
 
  private:
-  [[nodiscard]] torch::Tensor make_buffer(std::int64_t count) const;
+  [[nodiscard]] torch::Tensor make_buffer_of(std::int64_t count) const;
   [[nodiscard]] c10::intrusive_ptr<c10d::Work> exchange(std::vector<std::int64_t> sent,
                                                         std::vector<std::int64_t> received);
 
@@ -58,6 +59,7 @@ class RowExchange {
   std::vector<torch::Tensor> with_gradient_;  // the same, as the program has them
   std::vector<std::vector<RowRange>> rows_;   // by parameter, then by rank
   c10::intrusive_ptr<c10d::ProcessGroup> process_group_;
+  FreedMemory freed_;
   std::size_t rank_;
   std::size_t world_size_;
   std::vector<std::int64_t> counts_;  // by rank: the numbers of its rows

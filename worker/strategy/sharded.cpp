@@ -10,7 +10,6 @@
 
 #include "common/logging.hpp"
 #include "common/try.hpp"
-#include "worker/dist/process_settings.hpp"
 #include "worker/dist/torch_error.hpp"
 
 namespace trainyard::strategy {
@@ -57,10 +56,7 @@ Sharded::Sharded(NamedTensors parameters, NamedTensors buffers, c10::intrusive_p
 
 Result<void> Sharded::synchronize_model() {
   TRY(ddp_.synchronize_model());
-  if (gathered_) {
-    gathered_->take_rows();
-    dist::return_freed_memory();
-  }
+  if (gathered_) gathered_->take_rows();
   // To count the optimizer's state makes it, which waits until whole parameters are freed.
   if (optimizer_ != nullptr) log_memory(*std::exchange(optimizer_, nullptr));
   return {};

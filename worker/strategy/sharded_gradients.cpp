@@ -32,9 +32,9 @@ RowSize size_of(const std::string& name, const torch::Tensor& parameter) {
   return {.rows = rows, .row_bytes = static_cast<std::int64_t>(parameter.nbytes()) / rows};
 }
 
-/// A copy with equal strides.
-torch::Tensor own_copy_of(const torch::Tensor& rows) {
-  return torch::empty_strided(rows.sizes(), rows.strides(), rows.options()).copy_(rows);
+/// Memory for a copy with equal strides. As long as nobody writes to it, large memory of the host takes no pages.
+torch::Tensor own_memory_for(const torch::Tensor& rows) {
+  return make_buffer(rows.numel(), rows.options(), FreedMemory::returned).as_strided(rows.sizes(), rows.strides());
 }
 
 }  // namespace
@@ -52,9 +52,10 @@ ShardedGradients::ShardedGradients(const NamedTensors& parameters, c10::intrusiv
   for (std::size_t index = 0; index < parameters_.size(); ++index) {
     const torch::Tensor rows = rows_of(parameters_[index].detach(), rows_[index][rank]);
     shards_.push_back({.parameter = parameters_[index],
-                       .rows = options_.has_own_rows ? own_copy_of(rows) : rows,
+                       .rows = options_.has_own_rows ? own_memory_for(rows) : rows,
                        .row_begin = rows_[index][rank].begin});
   }
+  const FreedMemory freed = options_.has_own_rows ? FreedMemory::returned : FreedMemory::kept;
   bucket_of_.resize(parameters_.size());
   is_ready_.resize(parameters_.size());
   for (BucketIndices& indices : assign_buckets(parameters_, options_.limits)) {
@@ -70,7 +71,7 @@ ShardedGradients::ShardedGradients(const NamedTensors& parameters, c10::intrusiv
     buckets_.push_back({.parameters = std::move(indices),
                         .whole = std::move(whole),
                         .own_rows = std::move(own_rows),
-                        .exchange = {std::move(of_bucket), std::move(rows_of_bucket), process_group}});
+                        .exchange = {std::move(of_bucket), std::move(rows_of_bucket), process_group, freed}});
   }
   hooks_.emplace(parameters_, [this](std::size_t parameter) { take_gradient(parameter); });
 }

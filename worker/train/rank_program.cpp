@@ -458,10 +458,7 @@ void run_rank(const Models& models) {
   // train() reports a job that cannot be read.
   const auto job = train::read_job(environment);
   if (job && job->training.deterministic) dist::make_cublas_deterministic();
-  // Parameters in parts are freed and gathered again in each step, and are there to save memory.
-  const bool saves_memory = job && job->training.strategy.shard_parameters && job->training.task == api::Task::fit;
-  const auto freed = saves_memory ? dist::FreedMemory::returned : dist::FreedMemory::kept;
-  const dist::Threads threads = group ? dist::apply_process_settings(*group, freed) : dist::Threads::users;
+  const dist::Threads threads = group ? dist::apply_process_settings(*group) : dist::Threads::users;
   const dist::NcclLog nccl_log;
   const std::unique_ptr<rank::RankLink> link = rank::open_rank_link();
   train::Run run;

@@ -57,6 +57,10 @@ TEST(IsRunning, KnowsThisMachinesProcessesAlone) {
   const std::string own = this_process();
   ASSERT_NE(own, "");
   EXPECT_EQ(is_running(own), true);
+  {
+    const std::string more_memory(std::size_t{64} << 20, 'x');
+    EXPECT_EQ(this_process(), own) << "what changes while a process runs does not name it: " << more_memory.size();
+  }
   EXPECT_EQ(is_running(own + "1"), false) << "another process has its number now";
   EXPECT_EQ(is_running("another boot" + own.substr(own.find('/'))), std::nullopt);
   for (const std::string& other : {std::string{}, std::string{"x"}, own.substr(0, own.rfind('/')),

@@ -61,6 +61,9 @@ TEST(Choose, RemovesOnlyWhatIsNamedWithoutDoubt) {
   EXPECT_THAT(choose_to_remove(some, {.step = 20}).error().message, HasSubstr("step-20/g-1 or step-20/g-2"));
   EXPECT_EQ(choose_to_remove(some, {.step = 10})->listed->id, (CheckpointId{10, 1}));
   EXPECT_EQ(choose_to_remove(some, {.id = CheckpointId{20, 1}})->listed->id, (CheckpointId{20, 1}));
+  const Catalogue superseded{
+      .inventory = {}, .checkpoints = {listed({30, 1}, Standing::superseded), listed({30, 2}, Standing::complete)}};
+  EXPECT_THAT(choose_to_remove(superseded, {.step = 30}).error().message, HasSubstr("step-30/g-1 or step-30/g-2"));
 }
 
 }  // namespace

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
 
 #include "local/memory_api.hpp"
 #include "tests/fakes/faulty_api.hpp"
@@ -259,6 +263,31 @@ TEST_F(ControllerTest, TriesAgainToReportAJobThatItCannotRead) {
   options.queue.backoff = {.initial = milliseconds{1}, .max = milliseconds{2}};
   const Controller controller{refusing, clock_, std::move(options), counters_};
   EXPECT_TRUE(eventually([&] { return !api_.list(kube::core_events, {.name_space = "ns"})->items.empty(); }));
+}
+
+TEST_F(ControllerTest, TriesAgainNoSoonerThanTheServerAsksFor) {
+  constexpr milliseconds asked{300};
+  fakes::FaultyApi throttling{api_};
+  std::mutex mutex;
+  std::vector<std::chrono::steady_clock::time_point> tries;
+  throttling.set_schedule([&](const fakes::ApiCall& call) -> std::optional<fakes::Fault> {
+    if (call.verb != "create" || call.plural != "events") return std::nullopt;
+    const std::scoped_lock lock{mutex};
+    tries.push_back(std::chrono::steady_clock::now());
+    if (tries.size() > 1) return std::nullopt;
+    return fakes::Fault{.error = {.kind = ErrorKind::throttled, .message = "slow down", .retry_after = asked}};
+  });
+  // Nothing else wakes such a job: the operator writes no status of it.
+  json unreadable = job("a");
+  unreadable["spec"]["replicas"] = "many";
+  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", unreadable));
+  ControllerOptions options;
+  options.queue.backoff = {.initial = milliseconds{1}, .max = milliseconds{2}};
+  const Controller controller{throttling, clock_, std::move(options), counters_};
+  ASSERT_TRUE(eventually([&] { return !api_.list(kube::core_events, {.name_space = "ns"})->items.empty(); }));
+  const std::scoped_lock lock{mutex};
+  ASSERT_EQ(tries.size(), 2U);
+  EXPECT_GE(tries[1] - tries[0], asked);
 }
 
 TEST_F(ControllerTest, MakesPodsWithoutTheRightToListEventsOrNodes) {

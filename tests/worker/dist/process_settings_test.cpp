@@ -7,12 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <thread>
 #include <tuple>
 #include <vector>
 
+#include "tests/fakes/resident_bytes.hpp"
 #include "tests/fakes/thread_group.hpp"
 #include "worker/rank/processors.hpp"
 
@@ -31,14 +31,6 @@ TEST(MakeCublasDeterministic, GivesItAWorkspaceUnlessTheUserHasChosenOne) {
   // NOLINTEND(concurrency-mt-unsafe)
 }
 
-/// This process's memory that the kernel has given pages to, in bytes.
-std::int64_t resident_bytes() {
-  std::ifstream file{"/proc/self/statm"};
-  std::int64_t pages = 0, resident_pages = 0;
-  file >> pages >> resident_pages;
-  return resident_pages * sysconf(_SC_PAGESIZE);
-}
-
 TEST(ReturnFreedMemory, GivesTheSystemBackWhatLiesBelowMemoryInUse) {
   constexpr std::size_t block_bytes = 64 << 10, block_count = 1'024;  // Each too small to be mapped by itself.
   constexpr std::int64_t half = block_bytes * block_count / 2;
@@ -46,30 +38,26 @@ TEST(ReturnFreedMemory, GivesTheSystemBackWhatLiesBelowMemoryInUse) {
   for (std::size_t block = 0; block < block_count; ++block)
     blocks.emplace_back(std::make_unique<char[]>(block_bytes));  // Zeros: the pages are touched.
   blocks.erase(blocks.begin(), blocks.end() - 1);                // The last one keeps the heap from becoming shorter.
-  const std::int64_t before = resident_bytes();
+  const std::int64_t before = fakes::resident_bytes();
   return_freed_memory();
-  EXPECT_LT(resident_bytes(), before - half);
+  EXPECT_LT(fakes::resident_bytes(), before - half);
 }
 
-/// Ends with 0 when the process keeps less than half of freed blocks of 4 MiB, between which small ones are in use.
-[[noreturn]] void free_blocks_and_exit(FreedMemory freed) {
+/// Ends with 0 when the process keeps at least half of freed blocks of 4 MiB.
+[[noreturn]] void free_blocks_and_exit() {
   constexpr std::size_t block_bytes = 4 << 20, block_count = 16;
   constexpr std::int64_t half = block_bytes * block_count / 2;
-  std::ignore = apply_process_settings({}, freed);
-  std::vector<std::unique_ptr<char[]>> blocks, small_blocks;
-  const std::int64_t before = resident_bytes();
-  for (std::size_t block = 0; block < block_count; ++block) {
-    blocks.emplace_back(std::make_unique<char[]>(block_bytes));
-    small_blocks.emplace_back(std::make_unique<char[]>(1 << 10));
-  }
+  std::ignore = apply_process_settings({});
+  std::vector<std::unique_ptr<char[]>> blocks;
+  const std::int64_t before = fakes::resident_bytes();
+  for (std::size_t block = 0; block < block_count; ++block) blocks.emplace_back(std::make_unique<char[]>(block_bytes));
   blocks.clear();
-  _exit(resident_bytes() < before + half ? 0 : 1);
+  _exit(fakes::resident_bytes() >= before + half ? 0 : 1);
 }
 
-TEST(ApplyProcessSettings, KeepsFreedMemoryOrReturnsIt) {
+TEST(ApplyProcessSettings, KeepsFreedMemory) {
   // The settings hold for a whole process.
-  EXPECT_EXIT(free_blocks_and_exit(FreedMemory::returned), testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(free_blocks_and_exit(FreedMemory::kept), testing::ExitedWithCode(1), "");
+  EXPECT_EXIT(free_blocks_and_exit(), testing::ExitedWithCode(0), "");
 }
 
 TEST(ShareProcessors, GivesEachRankItsPartWherePodsOfOneGroupShareANode) {

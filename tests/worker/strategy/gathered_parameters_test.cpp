@@ -125,6 +125,17 @@ TEST(GatheredParameters, HaveMemoryOnlyInPasses) {
   });
 }
 
+TEST(GatheredParameters, HaveMemoryThatGoesBackToTheSystem) {
+  run_ranks(2, [&](RankThread& rank) {
+    const torch::nn::Linear line{1024, 512};
+    Sharded sharded = make_strategy(*line, rank);
+    ASSERT_TRUE(sharded.synchronize_model().has_value());
+    ASSERT_TRUE(sharded.make_parameters_whole().has_value());
+    // Memory of the process's allocator begins behind the allocator's own few bytes.
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(line->weight.data_ptr()) % (2U << 20), 0U);
+  });
+}
+
 /// Lines of which each rank may use others.
 struct ForkedLines : torch::nn::Module {
   ForkedLines() {
