@@ -17,7 +17,7 @@
 namespace trainyard::strategy {
 namespace {
 
-constexpr std::int64_t kept_bytes_max = 32 << 20;
+constexpr std::int64_t kept_bytes_max = 32 << 20;  // More goes back to the system while rows are taken.
 
 /// Throws InvalidJob unless each parameter has memory of its own.
 void check_memory(const NamedTensors& parameters) {
@@ -115,7 +115,7 @@ void GatheredParameters::take_rows() {
       shard.rows.detach().copy_(rows_of(shard.parameter.detach(), gradients_.rows_of_ranks()[index][rank]));
     }
     drop(bucket);
-    // The process's allocator has made the parameters of the first time, and keeps their memory.
+    // What the model's constructor has made is of the process's allocator, which keeps the memory that is freed.
     kept_bytes += bucket.exchange.bytes();
     if (kept_bytes < kept_bytes_max && &bucket != &buckets_.back()) continue;
     dist::return_freed_memory();

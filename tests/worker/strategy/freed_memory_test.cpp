@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "tests/fakes/resident_bytes.hpp"
@@ -22,8 +23,11 @@ constexpr std::int64_t mebibyte = 1 << 20;
   static_cast<void>(dist::apply_process_settings({}));
   std::vector<torch::Tensor> buffers;
   const std::int64_t before = fakes::resident_bytes();
-  for (std::int64_t index = 0; index < count; ++index)
-    buffers.push_back(make_buffer(mebibyte, torch::kFloat32, freed).fill_(1));
+  for (std::int64_t index = 0; index < count; ++index) {
+    buffers.push_back(make_buffer(mebibyte, torch::kFloat32, freed));
+    // Not by an operator: its threads are not there after a fork.
+    std::memset(buffers.back().mutable_data_ptr(), 1, buffers.back().nbytes());
+  }
   buffers.clear();
   _exit(fakes::resident_bytes() >= before + count * 4 * mebibyte / 2 ? 0 : 1);
 }
