@@ -44,7 +44,7 @@ class Contributing(unittest.TestCase):
     def run_here(self, command: str) -> str:
         """The output of the command in the repository, with the editor that only sees that the file is there."""
         command = command.replace("build/release", str(BUILD))
-        done = subprocess.run(["sh", "-c", command], cwd=SOURCE, env={**os.environ, "EDITOR": "ls"}, capture_output=True, text=True, timeout=120,
+        done = subprocess.run(["sh", "-c", command], cwd=SOURCE, env={**os.environ, "EDITOR": "ls"}, capture_output=True, text=True, timeout=500,
                               check=False)
         self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}\n{done.stderr}")
         return done.stdout
@@ -53,9 +53,7 @@ class Contributing(unittest.TestCase):
         others = [command for command in self.commands if command not in ELSEWHERE]
         self.assertGreater(len(others), 4)
         for command in others:
-            if command.startswith("cmake --build "):
-                self.run_here(f"{command} -- -n")  # Other tests run in this build: nothing is built, but the targets must be there.
-            elif command.startswith("ctest "):
+            if command.startswith("ctest "):
                 self.assertNotIn("Total Tests: 0", self.run_here(f"{command.replace('WORDS', 'plan')} --show-only"))
             elif "--gtest_filter" in command:
                 self.assertRegex(self.run_here(command), r"\[  PASSED  \] [1-9]\d* test")
