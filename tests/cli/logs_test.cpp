@@ -104,13 +104,16 @@ TEST_F(LocalLogsTest, FollowingPrintsWhatARankSaidLastAlsoWhenTheNextAttemptHasB
 
 TEST_F(LocalLogsTest, AnAttemptIsFollowedWhileItRuns) {
   std::optional run{RunFolder::open(folder_.path(), first_day)};
-  write_log("attempt-1/rank-0.log", "one\n");
-  auto followed =
-      std::async(std::launch::async, [&] { return print({.job = "job", .attempt = 1, .is_following = true}); });
-  EXPECT_EQ(followed.wait_for(std::chrono::milliseconds{300}), std::future_status::timeout);
-  write_log("attempt-1/rank-0.log", "one\nmore\n");
-  run.reset();
-  EXPECT_EQ(followed.get(), "one\nmore\n");
+  write_log("attempt-1/rank-0.stderr.log", "err\n");
+  std::string printed;
+  const auto print_and_continue = [&](std::string_view bytes) {
+    printed += bytes;
+    // At this point the log of standard output has already been read: it is read again only if the rank is followed.
+    if (bytes == "err\n") write_log("attempt-1/rank-0.stdout.log", "out\n");
+    if (bytes == "out\n") run.reset();
+  };
+  EXPECT_TRUE(print_local_logs({.job = "job", .attempt = 1, .is_following = true}, folder_.path(), print_and_continue));
+  EXPECT_EQ(printed, "err\nout\n");
 }
 
 TEST_F(LocalLogsTest, AnAttemptIsFollowedUntilTheNextOneBegins) {

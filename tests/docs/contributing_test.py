@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The commands of CONTRIBUTING.md. Usage: contributing_test.py SOURCE_FOLDER BUILD_FOLDER
 
-A command that would build or test everything is not run here. ELSEWHERE names the file that runs it, in CI or on a small project.
+A command that would build or test everything is not run here. ELSEWHERE names the file that runs it: in CI, on a small project, or on a GPU.
 """
 
 import os
@@ -17,7 +17,7 @@ SOURCE, BUILD = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 # command: (the file that runs it, the words with which it does)
 ELSEWHERE = {
     "scripts/setup build": ("scripts/test", "scripts/setup all"),
-    "scripts/setup mutate": ("scripts/setup", "mutate"),
+    "scripts/setup mutate": ("scripts/test", "scripts/setup all"),
     "cmake --preset release": ("scripts/test", 'cmake --preset "$preset"'),
     "scripts/test --quick": ("tests/scripts/test_run_test.py", "--quick"),
     "scripts/lint --changed": ("scripts/test", "scripts/lint --changed"),

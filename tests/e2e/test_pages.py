@@ -93,6 +93,16 @@ def train_here(folder) -> str:
     return uri
 
 
+def pod_of_a_clean_up_that_waits(kube) -> str:
+    """The name of the pod that would remove the checkpoints of the job "kept", whose storage nobody can reach."""
+    job = Job.apply(kube, a_job("kept", replicas=1, training=synthetic_training(max_steps=4), checkpoint={
+        "uri": "s3://models/kept", "onDelete": "Delete", "credentialsSecret": "s3-credentials", "s3": {"endpoint": "http://127.0.0.1:1"}}))
+    name = job.wait_for_attempt(1)[0]["metadata"]["name"].removesuffix("-1-0") + "-cleanup"
+    job.delete("--wait=false")
+    eventually("the clean-up has begun", lambda: kube.try_kubectl("logs", name).returncode, lambda code: code == 0)
+    return name
+
+
 def test_every_command_of_the_page_on_troubleshooting_answers(kube, cluster, tmp_path):
     page = "docs/troubleshooting.md"
     # Rank 1 fails once. Only its pod of attempt 1 stays.
@@ -120,13 +130,3 @@ def test_every_command_of_the_page_on_troubleshooting_answers(kube, cluster, tmp
     (let_go,) = [block for block in commands_of("docs/checkpoints.md") if "finalizers" in block]
     follow(cluster.folder, use + filled_in(let_go, {"trial-17": "kept"}))
     eventually("the job is gone", Job(kube, "kept").read, lambda read: read is None)
-
-
-def pod_of_a_clean_up_that_waits(kube) -> str:
-    """The name of the pod that would remove the checkpoints of the job "kept", whose storage nobody can reach."""
-    job = Job.apply(kube, a_job("kept", replicas=1, training=synthetic_training(max_steps=4), checkpoint={
-        "uri": "s3://models/kept", "onDelete": "Delete", "credentialsSecret": "s3-credentials", "s3": {"endpoint": "http://127.0.0.1:1"}}))
-    name = job.wait_for_attempt(1)[0]["metadata"]["name"].removesuffix("-1-0") + "-cleanup"
-    job.delete("--wait=false")
-    eventually("the clean-up has begun", lambda: kube.try_kubectl("logs", name).returncode, lambda code: code == 0)
-    return name

@@ -43,9 +43,9 @@ void* map_pages(std::size_t bytes) {
 
 }  // namespace
 
-c10::DataPtr allocate_returned(std::size_t bytes) {
-  c10::Allocator& torchs = *c10::GetAllocator(c10::DeviceType::CPU);
-  if (bytes < mapped_bytes_min) return torchs.allocate(bytes);
+c10::DataPtr allocate_returned(std::size_t bytes, c10::DeviceType device) {
+  c10::Allocator& torchs = *c10::GetAllocator(device);
+  if (device != c10::DeviceType::CPU || bytes < mapped_bytes_min) return torchs.allocate(bytes);
   const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t mapped = (bytes + page_bytes - 1) / page_bytes * page_bytes;
   auto mapping = std::make_unique<Mapping>(Mapping{.begin = map_pages(mapped), .bytes = mapped});
@@ -55,10 +55,9 @@ c10::DataPtr allocate_returned(std::size_t bytes) {
 }
 
 torch::Tensor make_buffer(std::int64_t count, const torch::TensorOptions& options, FreedMemory freed) {
+  if (freed == FreedMemory::kept || !options.device().is_cpu()) return torch::empty({count}, options);
   const std::size_t bytes = static_cast<std::size_t>(count) * options.dtype().itemsize();
-  const bool is_mapped = freed == FreedMemory::returned && options.device().is_cpu() && bytes >= mapped_bytes_min;
-  if (!is_mapped) return torch::empty({count}, options);
-  auto memory = std::make_shared<c10::DataPtr>(allocate_returned(bytes));
+  auto memory = std::make_shared<c10::DataPtr>(allocate_returned(bytes, c10::DeviceType::CPU));
   void* const data = memory->get();
   return torch::from_blob(
       data, {count}, [memory = std::move(memory)](void*) {}, options);

@@ -17,7 +17,7 @@
 namespace trainyard::strategy {
 namespace {
 
-constexpr std::int64_t kept_bytes_max = 32 << 20;  // More goes back to the system while rows are taken.
+constexpr std::int64_t kept_bytes_max = 32 << 20;  // Of freed parameters, before their memory is returned.
 
 /// Throws InvalidJob unless each parameter has memory of its own.
 void check_memory(const NamedTensors& parameters) {
@@ -70,7 +70,6 @@ GatheredParameters::GatheredParameters(const NamedTensors& parameters, ShardedGr
                         .rows = std::move(rows),
                         .whole = std::move(whole),
                         .memory = std::move(memory),
-                        .parameter = names_[indices.front()],
                         .exchange = std::move(exchange)});
   }
 }
@@ -115,7 +114,7 @@ void GatheredParameters::take_rows() {
       shard.rows.detach().copy_(rows_of(shard.parameter.detach(), gradients_.rows_of_ranks()[index][rank]));
     }
     drop(bucket);
-    // What the model's constructor has made is of the process's allocator, which keeps the memory that is freed.
+    // The model's constructor took this memory from the process's allocator, which keeps it until it is told otherwise.
     kept_bytes += bucket.exchange.bytes();
     if (kept_bytes < kept_bytes_max && &bucket != &buckets_.back()) continue;
     dist::return_freed_memory();
@@ -207,7 +206,7 @@ GatheredParameters::Agreed GatheredParameters::agree(const Wish& wish) {
   if (!texts) {
     const std::string what = wish.buckets.empty() ? "for the other ranks to end their pass"
                                                   : fmt::format("for the parameters of the bucket of {}",
-                                                                buckets_[wish.buckets.front()].parameter);
+                                                                names_[buckets_[wish.buckets.front()].indices.front()]);
     throw ExchangeFailed{{.kind = texts.error().kind,
                           .message = fmt::format("the ranks' round {}: {}", what, texts.error().message),
                           .retry_after = {}}};

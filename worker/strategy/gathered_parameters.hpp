@@ -61,8 +61,8 @@ class GatheredParameters final : private MemoryProvider {
   [[nodiscard]] Result<void> end();
   /// Frees all but this rank's rows. Between passes only.
   void drop();
-  /// Makes this rank's rows those of the whole parameters, and frees all else. Until the first time the rows have any
-  /// values.
+  /// Makes this rank's rows those of the whole parameters, and frees all else. Before the first call the rows' values
+  /// are undefined.
   void take_rows();
   /// Makes the parameters whole until the next drop() or take_rows(). Between passes only.
   [[nodiscard]] Result<void> make_whole();
@@ -75,7 +75,6 @@ class GatheredParameters final : private MemoryProvider {
     std::vector<torch::Tensor> rows;   // this rank's
     std::vector<torch::Tensor> whole;  // with versions of their own: autograd takes no gathering for a change
     std::vector<MemoryOnDemand*> memory;
-    std::string parameter;  // a name, for messages
     RowExchange exchange;
     bool is_there = true;  // equal on all ranks
   };

@@ -105,9 +105,7 @@ bool MemoryOnDemand::is_there() const {
 
 void MemoryOnDemand::give() {
   if (is_there()) return;
-  slot_->memory = storage_.device_type() == c10::DeviceType::CPU
-                      ? allocate_returned(storage_.nbytes())
-                      : c10::GetAllocator(storage_.device_type())->allocate(storage_.nbytes());
+  slot_->memory = allocate_returned(storage_.nbytes(), storage_.device_type());
   static_cast<void>(set(slot_->memory.mutable_get()));
 }
 

@@ -59,7 +59,8 @@ TEST(IsRunning, KnowsThisMachinesProcessesAlone) {
   EXPECT_EQ(is_running(own), true);
   {
     const std::string more_memory(std::size_t{64} << 20, 'x');
-    EXPECT_EQ(this_process(), own) << "what changes while a process runs does not name it: " << more_memory.size();
+    ASSERT_EQ(more_memory.back(), 'x');
+    EXPECT_EQ(this_process(), own) << "what changes while a process runs does not name it";
   }
   EXPECT_EQ(is_running(own + "1"), false) << "another process has its number now";
   EXPECT_EQ(is_running("another boot" + own.substr(own.find('/'))), std::nullopt);

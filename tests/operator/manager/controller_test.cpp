@@ -49,6 +49,12 @@ class ControllerTest : public testing::Test {
     return std::make_unique<Controller>(api_, clock_, std::move(options), counters_);
   }
   json status() { return api_.get(kube::training_jobs, "ns", "a")->value("status", json::object()); }
+  /// Creates the job "a" in a form that the operator cannot read.
+  void create_unreadable_job() {
+    json unreadable = job("a");
+    unreadable["spec"]["replicas"] = "many";
+    ASSERT_TRUE(api_.create(kube::training_jobs, "ns", unreadable));
+  }
   /// Creates the job "a", and returns once `controller` knows that a pod of it is on the node "node".
   void run_job_on_node(Controller& controller) {
     ASSERT_TRUE(api_.create(kube::training_jobs, "ns", job("a")));
@@ -188,9 +194,7 @@ TEST_F(ControllerTest, SaysWhyTheVolumesOfAPodDoNotMount) {
 }
 
 TEST_F(ControllerTest, ReportsAJobThatItCannotReadInAnEvent) {
-  json unreadable = job("a");
-  unreadable["spec"]["replicas"] = "many";
-  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", unreadable));
+  ASSERT_NO_FATAL_FAILURE(create_unreadable_job());
   const auto controller = start();
   const auto events = [&] { return api_.list(kube::core_events, {.name_space = "ns"})->items; };
   ASSERT_TRUE(eventually([&] { return !events().empty(); }));
@@ -256,9 +260,7 @@ TEST_F(ControllerTest, TriesAgainToReportAJobThatItCannotRead) {
     if (call.verb != "create" || call.plural != "events" || ++events > 2) return std::nullopt;
     return fakes::Fault{};
   });
-  json unreadable = job("a");
-  unreadable["spec"]["replicas"] = "many";
-  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", unreadable));
+  ASSERT_NO_FATAL_FAILURE(create_unreadable_job());
   ControllerOptions options;
   options.queue.backoff = {.initial = milliseconds{1}, .max = milliseconds{2}};
   const Controller controller{refusing, clock_, std::move(options), counters_};
@@ -277,10 +279,8 @@ TEST_F(ControllerTest, TriesAgainNoSoonerThanTheServerAsksFor) {
     if (tries.size() > 1) return std::nullopt;
     return fakes::Fault{.error = {.kind = ErrorKind::throttled, .message = "slow down", .retry_after = asked}};
   });
-  // Nothing else wakes such a job: the operator writes no status of it.
-  json unreadable = job("a");
-  unreadable["spec"]["replicas"] = "many";
-  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", unreadable));
+  // Nothing else wakes an unreadable job: the operator writes no status of it.
+  ASSERT_NO_FATAL_FAILURE(create_unreadable_job());
   ControllerOptions options;
   options.queue.backoff = {.initial = milliseconds{1}, .max = milliseconds{2}};
   const Controller controller{throttling, clock_, std::move(options), counters_};
@@ -304,9 +304,7 @@ TEST_F(ControllerTest, MakesPodsWithoutTheRightToListEventsOrNodes) {
 }
 
 TEST_F(ControllerTest, LeavesAJobThatItCanNeitherReadNorReport) {
-  json unreadable = job("a");
-  unreadable["spec"]["replicas"] = "many";
-  ASSERT_TRUE(api_.create(kube::training_jobs, "ns", unreadable));
+  ASSERT_NO_FATAL_FAILURE(create_unreadable_job());
   for (const ErrorKind kind : {ErrorKind::forbidden, ErrorKind::not_found}) {
     fakes::FaultyApi refusing{api_};
     refusing.set_schedule([=](const fakes::ApiCall& call) -> std::optional<fakes::Fault> {

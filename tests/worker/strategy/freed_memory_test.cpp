@@ -45,22 +45,34 @@ TEST(FreedMemoryOfBuffers, IsThatOfItsLastView) {
   EXPECT_TRUE(end.equal(torch::full({3}, 2, torch::kFloat64)));
 }
 
+TEST(FreedMemoryOfBuffers, TakesNoMoreThanTheirBytesWhileTheyAreThere) {
+  // A little more than half of a huge page each.
+  constexpr std::int64_t count = 32, elements = mebibyte + mebibyte / 8;
+  std::vector<torch::Tensor> buffers;
+  const std::int64_t before = fakes::resident_bytes();
+  for (std::int64_t index = 0; index < count; ++index) {
+    buffers.push_back(make_buffer(elements, torch::kUInt8, FreedMemory::returned));
+    std::memset(buffers.back().mutable_data_ptr(), 1, buffers.back().nbytes());
+  }
+  EXPECT_LT(fakes::resident_bytes() - before, count * elements * 5 / 4);
+}
+
 TEST(AllocateReturned, GivesLargeTensorsPagesOfTheirOwnAndLeavesSmallOnesToTorch) {
-  const auto deleter_of = [](std::int64_t bytes) {
-    return allocate_returned(static_cast<std::size_t>(bytes)).get_deleter();
+  const auto allocate = [](std::int64_t bytes) {
+    return allocate_returned(static_cast<std::size_t>(bytes), c10::DeviceType::CPU);
   };
   const auto torchs = c10::GetAllocator(c10::DeviceType::CPU)->allocate(8).get_deleter();
-  EXPECT_EQ(deleter_of(mebibyte - 1), torchs);
-  EXPECT_NE(deleter_of(mebibyte), torchs);
+  EXPECT_EQ(allocate(mebibyte - 1).get_deleter(), torchs);
+  EXPECT_NE(allocate(mebibyte).get_deleter(), torchs);
   for (const std::int64_t bytes : {mebibyte, 3 * mebibyte + 5}) {
-    const c10::DataPtr memory = allocate_returned(static_cast<std::size_t>(bytes));
+    const c10::DataPtr memory = allocate(bytes);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % (2 * mebibyte), 0U);
     static_cast<char*>(memory.get())[bytes - 1] = 1;
   }
 }
 
 TEST(AllocateReturned, ThrowsAsTorchDoesWithoutMemory) {
-  EXPECT_THROW(static_cast<void>(allocate_returned(std::size_t{1} << 62)), c10::Error);
+  EXPECT_THROW(static_cast<void>(allocate_returned(std::size_t{1} << 62, c10::DeviceType::CPU)), c10::Error);
 }
 
 }  // namespace

@@ -125,14 +125,24 @@ TEST(GatheredParameters, HaveMemoryOnlyInPasses) {
   });
 }
 
-TEST(GatheredParameters, HaveMemoryThatGoesBackToTheSystem) {
+/// Whether the tensor's memory is FreedMemory::returned, by where it begins: that of the process's allocator begins
+/// behind a few bytes of the allocator's own.
+bool is_returned_when_freed(const torch::Tensor& tensor) {
+  return reinterpret_cast<std::uintptr_t>(tensor.storage().data()) % (2U << 20) == 0;
+}
+
+TEST(GatheredParameters, HaveMemoryThatGoesBackToTheSystemAndOthersKeepTheirs) {
   run_ranks(2, [&](RankThread& rank) {
-    const torch::nn::Linear line{1024, 512};
-    Sharded sharded = make_strategy(*line, rank);
-    ASSERT_TRUE(sharded.synchronize_model().has_value());
-    ASSERT_TRUE(sharded.make_parameters_whole().has_value());
-    // Memory of the process's allocator begins behind the allocator's own few bytes.
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(line->weight.data_ptr()) % (2U << 20), 0U);
+    for (const bool shards_parameters : {true, false}) {
+      torch::nn::Linear line{1024, 1024};
+      Sharded sharded = make_strategy(*line, rank, shards_parameters);
+      ASSERT_TRUE(sharded.synchronize_model().has_value());
+      ASSERT_TRUE(step_on(sharded, [&] { return line(torch::ones({2, 1024})).sum(); }).has_value());
+      EXPECT_EQ(is_returned_when_freed(sharded.shards().front().rows.grad()), shards_parameters);
+      EXPECT_EQ(is_returned_when_freed(sharded.shards().front().rows), shards_parameters);
+      ASSERT_TRUE(sharded.make_parameters_whole().has_value());
+      EXPECT_EQ(is_returned_when_freed(line->weight), shards_parameters);
+    }
   });
 }
 
