@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "api/contract.hpp"
+#include "operator/manifest/tpu.hpp"
 
 namespace trainyard::manifest {
 namespace {
@@ -254,7 +255,9 @@ std::string template_fault(const api::TrainingJobSpec& spec, const Settings& set
           "spec.template.spec.{} must not be set: ranks find each other by names that the operator gives", field);
     }
   }
-  return worker == nullptr ? std::string{} : device_fault(*worker, spec.gpus_per_pod);
+  if (worker == nullptr) return {};
+  if (std::string fault = tpu_fault(*worker, spec); !fault.empty()) return fault;
+  return device_fault(*worker, spec.gpus_per_pod);
 }
 
 }  // namespace trainyard::manifest

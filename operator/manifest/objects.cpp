@@ -14,6 +14,7 @@
 #include "operator/manifest/pod_environment.hpp"
 #include "operator/manifest/request_token.hpp"
 #include "operator/manifest/spec_hash.hpp"
+#include "operator/manifest/tpu.hpp"
 #include "operator/manifest/worker_pod.hpp"
 
 namespace trainyard::manifest {
@@ -105,10 +106,11 @@ json build_pod(const api::TrainingJob& job, std::int64_t pod_index, const Cluste
   // A rank that lacks a GPU names its node in its message.
   if (spec.gpus_per_pod > 0 || (spec.checkpoint && spec.checkpoint->local)) add_node_name(worker);
   add_cpu_request(worker);
+  add_tpu_environment(worker, job, pod_index);
   add_devices(worker, spec.gpus_per_pod);
   add_shared_memory(pod_spec, worker);
   if (spec.training && !spec.training->data.volume_claim.empty()) {
-    add_data_claim(pod_spec, worker, spec.training->data.volume_claim);
+    add_data_volume_claim(pod_spec, worker, spec.training->data.volume_claim);
   }
   add_credentials(pod_spec, worker, spec);
   pod_spec["hostname"] = pod_name(job, job.status.attempt, pod_index);

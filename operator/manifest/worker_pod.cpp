@@ -188,11 +188,11 @@ void add_shared_memory(json& pod_spec, json& worker) {
   worker["volumeMounts"].push_back({{"name", "trainyard-shm"}, {"mountPath", path}});
 }
 
-void add_data_claim(json& pod_spec, json& worker, const std::string& claim) {
+void add_data_volume_claim(json& pod_spec, json& worker, const std::string& volume_claim) {
   if (has_mount_at(worker, contract::data_mount_path)) return;
   // The volume is read-only too, so that the kubelet does not change the owner of each file in a large data set.
   pod_spec["volumes"].push_back(
-      {{"name", "trainyard-data"}, {"persistentVolumeClaim", {{"claimName", claim}, {"readOnly", true}}}});
+      {{"name", "trainyard-data"}, {"persistentVolumeClaim", {{"claimName", volume_claim}, {"readOnly", true}}}});
   worker["volumeMounts"].push_back(
       {{"name", "trainyard-data"}, {"mountPath", contract::data_mount_path}, {"readOnly", true}});
 }

@@ -43,8 +43,8 @@ void avoid_hosts(nlohmann::json& pod_spec, const std::vector<std::string>& host_
 /// Does nothing if the worker mounts something there itself.
 void add_shared_memory(nlohmann::json& pod_spec, nlohmann::json& worker);
 
-/// Mounts the claim read-only at contract::data_mount_path.
-void add_data_claim(nlohmann::json& pod_spec, nlohmann::json& worker, const std::string& claim);
+/// Mounts the volume claim read-only at contract::data_mount_path.
+void add_data_volume_claim(nlohmann::json& pod_spec, nlohmann::json& worker, const std::string& volume_claim);
 
 /// Mounts the Secret's keys as files at contract::google_credentials_folder.
 void add_google_credentials(nlohmann::json& pod_spec, nlohmann::json& worker, const std::string& secret);

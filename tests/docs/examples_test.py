@@ -21,10 +21,10 @@ STEPS = 4
 
 # The jobs that need more than this machine and trainyard-worker, and what they need. Every other job is run.
 NOT_RUN = {
-    "deepliif.yaml": "two GPUs and a claim with its data",
-    "exercise-inference.yaml": "claims for data and weights; exercises_test runs it",
-    "exercise.yaml": "a claim with FashionMNIST; exercises_test runs it",
-    "fashion-mnist.yaml": "claims for data and checkpoints",
+    "deepliif.yaml": "two GPUs and a volume claim with its data",
+    "exercise-inference.yaml": "volume claims for data and weights; exercises_test runs it",
+    "exercise.yaml": "a volume claim with FashionMNIST; exercises_test runs it",
+    "fashion-mnist.yaml": "volume claims for data and checkpoints",
     "hugging-face.yaml": "GPUs and an image with transformers",
     "lightning.yaml": "GPUs and an image with lightning",
     "local-tier.yaml": "an object store and a folder of the node",
@@ -32,6 +32,7 @@ NOT_RUN = {
     "python-ddp.yaml": "an image with PyTorch; python_examples_test runs it",
     "s3.yaml": "an object store",
     "torchrun.yaml": "GPUs and an image with PyTorch; python_examples_test runs it",
+    "tpu.yaml": "TPUs and an image with JAX",
 }
 
 
