@@ -39,7 +39,7 @@ struct ElectionTimes {
 };
 
 /// Decides what a candidate does next, from what it has read and written; does no I/O. All times are of this machine's
-/// monotonic clock: another holder's lease begins when its record was seen to change, ours when we asked for it. One
+/// monotonic clock: another holder's lease begins when the Lease was seen to change, ours when we asked for it. One
 /// thread at a time.
 class Election {
  public:

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "common/interruptible_wait.hpp"
 #include "common/logging.hpp"
-#include "operator/control/interruptible_wait.hpp"
 
 namespace trainyard::control {
 

@@ -5,8 +5,8 @@
 #include <random>
 #include <utility>
 
+#include "common/interruptible_wait.hpp"
 #include "common/logging.hpp"
-#include "operator/control/interruptible_wait.hpp"
 #include "operator/control/object_cache.hpp"
 
 namespace trainyard::control {

@@ -9,6 +9,7 @@
 #include "common/http_status.hpp"
 #include "common/try.hpp"
 #include "operator/kube/reply.hpp"
+#include "operator/kube/request_deadline.hpp"
 
 namespace trainyard::kube {
 namespace {
@@ -121,7 +122,10 @@ Result<HttpReply> Connection::exchange_once(httplib::Request request, millisecon
     body.append(bytes, count);
     return true;
   };
-  const httplib::Result result = client_->send(request);
+  const httplib::Result result = [&] {
+    const RequestDeadline whole_exchange{deadline, [&] { client_->stop(); }};
+    return client_->send(request);
+  }();
   if (is_too_long) return fail(ErrorKind::corrupt, fmt::format("the reply is longer than {} bytes", body_bytes_max));
   if (!result) return tl::unexpected(transport_error(static_cast<int>(result.error()), deadline, since(start)));
   return to_reply(*result, std::move(body));
@@ -146,7 +150,9 @@ Result<HttpReply> Connection::stream_once(httplib::Request request, milliseconds
   std::string refusal;
   int status = 0;
   bool is_refused_by_caller = false;
+  std::optional<RequestDeadline> headers_due;
   request.response_handler = [&](const httplib::Response& response) {
+    headers_due.reset();
     status = response.status;
     return !stop.stop_requested();
   };
@@ -162,7 +168,9 @@ Result<HttpReply> Connection::stream_once(httplib::Request request, milliseconds
   // `stop` see it.
   const std::stop_callback wake{stop, [&] { client_->stop(); }};
   if (stop.stop_requested()) return tl::unexpected(stopped);
+  headers_due.emplace(silence_max, [&] { client_->stop(); });
   const httplib::Result result = client_->send(request);
+  headers_due.reset();
   if (is_refused_by_caller || stop.stop_requested()) return tl::unexpected(stopped);
   if (!result) return tl::unexpected(transport_error(static_cast<int>(result.error()), silence_max, since(heard_at)));
   return to_reply(*result, std::move(refusal));

@@ -4,8 +4,8 @@
 #include <random>
 
 #include "api/contract.hpp"
+#include "common/interruptible_wait.hpp"
 #include "common/logging.hpp"
-#include "operator/control/interruptible_wait.hpp"
 #include "operator/plan/checkpoint_request.hpp"
 #include "operator/reconcile/events.hpp"
 
@@ -211,7 +211,7 @@ Result<void> Controller::report_if_unreadable(const ObjectKey& key) {
 
 void Controller::resync(const std::stop_token& stop) {
   std::minstd_rand random{std::random_device{}()};
-  while (control::wait_unless_stopped(stop, options_.resync_interval)) {
+  while (wait_unless_stopped(stop, options_.resync_interval)) {
     // Spreads the jobs over time, to avoid a burst.
     std::uniform_int_distribution<std::int64_t> spread{0, options_.resync_interval.count() / 2};
     for (const ObjectKey& job : caches_.jobs.keys()) queue_.add_after(job, milliseconds{spread(random)});

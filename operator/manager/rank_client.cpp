@@ -4,26 +4,14 @@
 #include <httplib.h>
 
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "common/try.hpp"
-#include "operator/control/interruptible_wait.hpp"
+#include "operator/kube/request_deadline.hpp"
 
 namespace trainyard::manager {
 namespace {
 
 constexpr std::size_t body_bytes_max = 64 << 10;
-
-/// Ends the request at the deadline. The library's own time limits apply to each read, so that a server which sends a
-/// byte now and then never meets them. Stops the client repeatedly, because a connection that is being made cannot be
-/// stopped.
-void stop_at_deadline(httplib::Client& client, std::chrono::milliseconds deadline, const std::stop_token& is_over) {
-  constexpr std::chrono::milliseconds pause{10};
-  if (!control::wait_unless_stopped(is_over, deadline)) return;
-  do {
-    client.stop();
-  } while (control::wait_unless_stopped(is_over, pause));
-}
 
 httplib::Request make_request(std::string path, const std::optional<RankPost>& post) {
   httplib::Request request;
@@ -64,7 +52,7 @@ Result<RankReply> call_rank(const std::string& url, const std::optional<RankPost
     return body.size() <= body_bytes_max && std::chrono::steady_clock::now() < end;
   };
   const auto result = [&] {
-    const std::jthread watchdog{[&](const std::stop_token& is_over) { stop_at_deadline(client, deadline, is_over); }};
+    const kube::RequestDeadline whole_request{deadline, [&] { client.stop(); }};
     return client.send(request);
   }();
   const std::string tried = fmt::format("{} {}", request.method, url);

@@ -1,7 +1,7 @@
 #include "tests/integration/hand_kubelet.hpp"
 
+#include "common/interruptible_wait.hpp"
 #include "common/try.hpp"
-#include "operator/control/interruptible_wait.hpp"
 
 namespace trainyard::integration {
 namespace {
@@ -32,7 +32,7 @@ std::vector<json> HandKubelet::pods() const {
 }
 
 void HandKubelet::run(const std::stop_token& stop) {
-  while (control::wait_unless_stopped(stop, std::chrono::milliseconds{20})) {
+  while (wait_unless_stopped(stop, std::chrono::milliseconds{20})) {
     for (const json& pod : pods()) {
       if (pod.value("/status/phase"_json_pointer, "Pending") != "Pending") continue;
       // The writer who changed the pod in between causes another event for it.

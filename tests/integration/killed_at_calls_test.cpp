@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "common/clock.hpp"
-#include "operator/control/interruptible_wait.hpp"
+#include "common/interruptible_wait.hpp"
 #include "operator/manager/controller.hpp"
 #include "tests/builders/a_job.hpp"
 #include "tests/fakes/faulty_api.hpp"
@@ -68,7 +68,7 @@ class MortalOperator {
       ++lives_;
       {
         const manager::Controller controller{faulty_, clock, options, counters};
-        while (!faulty_.is_dead() && control::wait_unless_stopped(stop, milliseconds{5})) continue;
+        while (!faulty_.is_dead() && wait_unless_stopped(stop, milliseconds{5})) continue;
       }
       // The last thread of the killed operator has ended, so calls may pass again.
       faulty_.revive();

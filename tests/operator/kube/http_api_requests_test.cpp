@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <thread>
 
 #include "operator/kube/http_api.hpp"
 #include "tests/fakes/scripted_api_server.hpp"
@@ -123,6 +124,62 @@ TEST(HttpApiRequests, AreSentOnceWhereAKeptConnectionIsSilent) {
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().kind, ErrorKind::timeout);
   EXPECT_EQ(count, 2) << "a second wait would double the deadline";
+}
+
+/// Begins an answer, and sends one more byte of it every few milliseconds until the client disconnects.
+void answer_byte_by_byte(const httplib::Request& request, std::string_view beginning) {
+  int sent = SSL_write(request.ssl, beginning.data(), static_cast<int>(beginning.size()));
+  while (sent > 0) {
+    std::this_thread::sleep_for(milliseconds{5});  // this server is slow on purpose
+    sent = SSL_write(request.ssl, "x", 1);
+  }
+}
+
+TEST(HttpApiRequests, EndAtTheDeadlineWhereHeadersComeByteByByte) {
+  for (const char* beginning : {"HTTP/1.1 2", "HTTP/1.1 200 OK\r\nX-Name: "}) {
+    ScriptedApiServer server{[&](const auto& request, auto&) { answer_byte_by_byte(request, beginning); }};
+    const auto start = std::chrono::steady_clock::now();
+    const auto got = api_for(server.config(), {.request_deadline = milliseconds{200}})->get(pods, "a", "b");
+    ASSERT_FALSE(got) << beginning;
+    EXPECT_EQ(got.error().kind, ErrorKind::timeout) << beginning;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, seconds{10}) << beginning;
+  }
+}
+
+TEST(HttpApiRequests, StreamNothingFromAServerWhoseHeadersComeByteByByte) {
+  ScriptedApiServer server{
+      [](const auto& request, auto&) { answer_byte_by_byte(request, "HTTP/1.1 200 OK\r\nX-Name: "); }};
+  const ClientConfig config = server.config();
+  const auto connection = Connection::make(config);
+  ASSERT_TRUE(connection) << connection.error().message;
+  const auto start = std::chrono::steady_clock::now();
+  const auto streamed =
+      (*connection)->stream({"GET", "/", {}, {}}, milliseconds{200}, [](std::string_view) { return true; }, {});
+  ASSERT_FALSE(streamed);
+  EXPECT_EQ(streamed.error().kind, ErrorKind::timeout);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds{10});
+}
+
+TEST(HttpApiRequests, StreamForLongerThanTheLongestSilence) {
+  constexpr int parts = 25;
+  ScriptedApiServer server{[](const auto&, httplib::Response& response) {
+    response.set_chunked_content_provider("text/plain", [sent = 0](std::size_t, httplib::DataSink& sink) mutable {
+      std::this_thread::sleep_for(milliseconds{100});  // this server is slow on purpose
+      if (++sent > parts) sink.done();
+      return sent > parts || sink.write("x", 1);
+    });
+  }};
+  const ClientConfig config = server.config();
+  const auto connection = Connection::make(config);
+  ASSERT_TRUE(connection) << connection.error().message;
+  std::string came;
+  const auto on_bytes = [&](std::string_view bytes) {
+    came += bytes;
+    return true;
+  };
+  const auto streamed = (*connection)->stream({"GET", "/", {}, {}}, seconds{2}, on_bytes, {});
+  ASSERT_TRUE(streamed) << streamed.error().message;
+  EXPECT_EQ(came, std::string(parts, 'x'));
 }
 
 TEST(HttpApiRequests, StreamUntilNothingComesForTheLongestSilence) {

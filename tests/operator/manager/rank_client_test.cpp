@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "common/check.hpp"
-#include "operator/control/interruptible_wait.hpp"
+#include "common/interruptible_wait.hpp"
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/operator/manager/a_running_job.hpp"
 
@@ -233,7 +233,7 @@ class Trickle {
   void run(const std::stop_token& stop) const {
     const int client = ::accept(socket_, nullptr, nullptr);
     ::send(client, beginning_.data(), beginning_.size(), MSG_NOSIGNAL);
-    while (control::wait_unless_stopped(stop, milliseconds{5}) && ::send(client, "x", 1, MSG_NOSIGNAL) == 1) {
+    while (wait_unless_stopped(stop, milliseconds{5}) && ::send(client, "x", 1, MSG_NOSIGNAL) == 1) {
     }
     ::close(client);
   }

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <stop_token>
 
-namespace trainyard::control {
+namespace trainyard {
 
 /// Blocks for `delay` or until `stop` is requested. False if `stop` was requested.
 inline bool wait_unless_stopped(const std::stop_token& stop, std::chrono::milliseconds delay) {
@@ -16,4 +16,4 @@ inline bool wait_unless_stopped(const std::stop_token& stop, std::chrono::millis
   return !stop.stop_requested();
 }
 
-}  // namespace trainyard::control
+}  // namespace trainyard
