@@ -37,7 +37,7 @@ inline constexpr std::string_view env_elastic_run_id = "TORCHELASTIC_RUN_ID";  /
 inline constexpr std::string_view env_elastic_restart_count = "TORCHELASTIC_RESTART_COUNT";
 /// spec.restart.application.max. Lost pods and nodes may cause more restarts than that.
 inline constexpr std::string_view env_elastic_max_restarts = "TORCHELASTIC_MAX_RESTARTS";
-/// "False": rank 0's process hosts the store on MASTER_PORT. Only torchrun's own agent says "True".
+/// "False": rank 0's process hosts the rendezvous store on MASTER_PORT. Only torchrun's own agent says "True".
 inline constexpr std::string_view env_elastic_use_agent_store = "TORCHELASTIC_USE_AGENT_STORE";
 inline constexpr std::string_view env_nccl_async_error_handling = "TORCH_NCCL_ASYNC_ERROR_HANDLING";
 inline constexpr std::string_view env_pet_nnodes = "PET_NNODES";
@@ -54,7 +54,7 @@ inline constexpr std::string_view env_namespace = "TRAINYARD_NAMESPACE";
 inline constexpr std::string_view env_job_uid = "TRAINYARD_JOB_UID";
 inline constexpr std::string_view env_attempt = "TRAINYARD_ATTEMPT";  ///< From 1.
 /// JSON {"training": ..., "checkpoint": ...}: these two parts of the job's spec, defaults filled in. The data's `path`
-/// is already the path inside the container (the claim's mount joined with it).
+/// is already the path inside the container (the volume claim's mount joined with it).
 inline constexpr std::string_view env_spec = "TRAINYARD_SPEC";
 inline constexpr std::string_view env_store_port =
     "TRAINYARD_STORE_PORT";  ///< Rank 0's rendezvous store, on MASTER_ADDR.
@@ -133,33 +133,37 @@ inline constexpr int exit_device = 97;   ///< A GPU of the node is missing or ha
 // operator would miss everything after its last poll.
 inline constexpr std::size_t termination_message_bytes_max = 4096;
 
-// `GET /status` on the status port answers one JSON object; fields that do not apply yet are left out:
-//   {"uid", "attempt", "rank", "worldSize", "phase": "Rendezvous" | "Loading" | "Training" | "Validating" | "Saving" |
-//   "Done",
+// `GET /status` on the status port answers one JSON object. Fields that do not apply yet are left out. A number that is
+// not finite is null: JSON has no other word.
+//   {"uid", "attempt", "rank", "worldSize",
+//    "phase": "Rendezvous" | "Loading" | "Training" | "Validating" | "Saving" | "Done",
 //    "epoch", "epochs", "step", "totalSteps", "loss", "samplesPerSecond", "etaSeconds", "accuracy",
 //    "stepTimes": {"data", "forward", "backward", "communication", "optimizer", "checkpoint"}: this rank's milliseconds
 //    per step,
 //    "checkpoint": {"step", "uri", "time", "bytes", "durationSeconds"}, "checkpointError": why the last save failed,
-//    "checkpointRequest": {"id", "then": "continue" | "exit", "state": "Pending" | "Done" | "Failed", "step", "uri",
-//    "message"}: the last request, absent before the first; step and uri once it is Done, message when it Failed,
-//    "waitingFor": "rank 1 of 2 has not come (12 s)"}. A number that is not finite is null: JSON has no other word.
+//    "checkpointRequest": the request record below, "waitingFor": "rank 1 of 2 has not come (12 s)"}
 inline constexpr std::string_view status_path = "/status";
+
+// The request record says what became of the last request; absent before the first:
+//   {"id", "then": "continue" | "exit", "state": "Pending" | "Done" | "Failed", "step", "uri", "message"}
+// `step` and `uri` are there once the request is Done, `message` when it Failed.
 
 // `POST /checkpoint` on rank 0's status port asks for a checkpoint of the present state, with
 // `Authorization: Bearer <TRAINYARD_REQUEST_TOKEN>` and the body {"id": ..., "then": "continue" | "exit"}; `then` may
-// be left out: continue. All ranks save the same step; with "exit" they then end as on SIGTERM. A request before
-// training begins is accepted, and stays Pending until training begins. A request while another checkpoint is being
-// written waits for that checkpoint and then gets its own. If rank 0 ends before the request is answered, the request
-// is lost.
-// Every answer is a JSON object:
+// be left out: continue. All ranks save the same step; with "exit" they then end as on SIGTERM. The request stays
+// Pending until training begins, and while another checkpoint is being written; then it gets its own. If rank 0 ends
+// before the request is answered, the request is lost.
+inline constexpr std::string_view checkpoint_request_path = "/checkpoint";
+
+// Every answer to `POST /checkpoint` is a JSON object:
 //   202 {"id", "state": "Pending"}   accepted
-//   200 {"id", "then", "state", ...} this id was accepted last: its record as in /status
+//   200 {"id", "then", "state", ...} this id was accepted last: its request record as in /status
 //   400 {"error"}                    the body is wrong
 //   401 {"error"}                    the token is wrong or missing
 //   403 {"error"}                    TRAINYARD_REQUEST_TOKEN is not set in this pod: it takes no requests
 //   409 {"error", "id"}              the request `id` is still Pending
 //   409 {"error"}                    not rank 0's pod, no checkpoint URI, or training has ended
-inline constexpr std::string_view checkpoint_request_path = "/checkpoint";
+
 inline constexpr std::string_view checkpoint_request_id_pattern = "[A-Za-z0-9._-]{1,63}";
 inline constexpr std::size_t checkpoint_request_id_bytes_max = 63;  ///< Longest id that the pattern allows.
 inline constexpr std::size_t checkpoint_request_bytes_max = 1024;   ///< Limit of the request's body.

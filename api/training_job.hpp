@@ -64,7 +64,7 @@ struct Condition {
   bool operator==(const Condition&) const = default;
 };
 
-/// How one attempt ended. The status keeps the last few records, the newest one last.
+/// How one attempt ended. The status keeps the last few attempt records, the newest one last.
 struct AttemptRecord {
   std::int64_t number = 0;
   std::optional<Time> start;

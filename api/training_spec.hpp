@@ -132,7 +132,7 @@ struct EmaSpec {
   bool operator==(const EmaSpec&) const = default;
 };
 
-/// Training ends, as complete, once `patience` validations in turn were no better than the best one.
+/// Training has reached its end once `patience` validations in turn were no better than the best one.
 struct EarlyStoppingSpec {
   std::string metric;
   BestMode mode = BestMode::min;

@@ -11,16 +11,15 @@ namespace trainyard::cli {
 
 struct ValidateOptions {
   std::vector<std::string> files;
+  /// JSON and YAML: a list with an object for each document that could be read: "file", "document", "item" (from 1, in
+  /// a document that is a list), "kind", "name", "valid" (null: no TrainingJob, and not checked), "violations" (texts),
+  /// and perhaps a "note" on a valid job.
   OutputFormat format = OutputFormat::text;
 };
 
 /// `trainyard validate FILE...`: prints on `out` every violation of every TrainingJob, with file, document, field and a
 /// sentence, and on `error` why a file cannot be read. Returns the exit code: 0 if all TrainingJobs are valid, 1 if one
 /// is not, a file cannot be read, or there is no TrainingJob.
-///
-/// As JSON and YAML it prints a list with an object for each document that could be read: "file", "document" and, in a
-/// document that is a list, "item" (from 1), "kind", "name", "valid" (null: no TrainingJob, and not checked),
-/// "violations", each a text, and perhaps a "note" on a valid job.
 [[nodiscard]] int validate_files(const ValidateOptions& options, std::ostream& out, std::ostream& error);
 
 struct RenderOptions {

@@ -86,9 +86,9 @@ void use_own_google_credentials(json& spec, std::vector<std::string>& notes) {
 
 }  // namespace
 
-Result<LocalJob> adapt_to_machine(json job, const ClaimFolders& folders, const std::vector<std::string>& gpus,
+Result<LocalJob> adapt_to_machine(json job, const VolumeClaimFolders& folders, const std::vector<std::string>& gpus,
                                   const std::string& checkpoint_folder) {
-  auto mapped = TRY(with_claim_folders(std::move(job), folders));
+  auto mapped = TRY(with_volume_claim_folders(std::move(job), folders));
   LocalJob adapted{.object = std::move(mapped), .notes = {}};
   json& spec = adapted.object.at("spec");
   if (spec.value("/checkpoint/onDelete"_json_pointer, "") == "Delete") {

@@ -19,10 +19,11 @@ struct LocalJob {
   std::vector<std::string> notes;  ///< The changes to the job: one sentence each.
 };
 
-/// `job` (valid, defaults filled in) with folders in place of claims, without GPUs if this machine has none, and with
-/// checkpoints in `checkpoint_folder` if a training job names no place for them. ErrorKind::not_found names a claim
-/// without a folder; invalid says that this machine has too few GPUs, or names a field that cannot work here.
-[[nodiscard]] Result<LocalJob> adapt_to_machine(nlohmann::json job, const ClaimFolders& folders,
+/// `job` (valid, defaults filled in) with folders in place of volume claims, without GPUs if this machine has none, and
+/// with checkpoints in `checkpoint_folder` if a training job names no place for them. ErrorKind::not_found names a
+/// volume claim without a folder; invalid says that this machine has too few GPUs, or names a field that cannot work
+/// here.
+[[nodiscard]] Result<LocalJob> adapt_to_machine(nlohmann::json job, const VolumeClaimFolders& folders,
                                                 const std::vector<std::string>& gpus,
                                                 const std::string& checkpoint_folder);
 

@@ -59,7 +59,7 @@ bool is_found(const std::string& program) {
 struct Machine {
   local::ProcessKubeletOptions kubelet;
   bool is_worker_named = false;  ///< RunOptions::worker names the kubelet's worker_program.
-  ClaimFolders claims;
+  VolumeClaimFolders volume_claims;
   std::vector<Host> hosts;                   ///< Empty: all ranks run on this machine.
   std::optional<std::int64_t> rank_count;    ///< RunOptions::rank_count.
   std::optional<std::int64_t> restarts_max;  ///< RunOptions::restarts_max.
@@ -96,12 +96,12 @@ bool has_rank_here(const std::vector<local::RankSeat>& seats) {
 Result<Machine> describe_machine(const RunOptions& options) {
   Machine machine;
   for (const auto& flag : options.volumes) {
-    TRY(add_claim_folder(flag, machine.claims));
+    TRY(add_volume_claim_folder(flag, machine.volume_claims));
   }
   for (const auto& flag : options.secrets) {
     TRY(add_secret(flag, machine.kubelet.secrets));
   }
-  machine.kubelet.volumes = machine.claims;
+  machine.kubelet.volumes = machine.volume_claims;
   machine.kubelet.inherited = inherited_environment();
   machine.kubelet.worker_program = find_worker(options.worker);
   machine.is_worker_named = !options.worker.empty();
@@ -161,7 +161,7 @@ Result<std::vector<local::RankSeat>> seats_of(const json& job, const Machine& ma
 /// Changes nothing on this machine, so that a refused job leaves no trace.
 Result<Preparation> prepare(const Document& document, const Machine& machine, const std::vector<local::RankSeat>& seats,
                             const fs::path& checkpoints) {
-  TRY(check_claims(document.object, machine.claims));
+  TRY(check_volume_claims(document.object, machine.volume_claims));
   LocalJob asked{.object = document.object, .notes = {}};
   if (!seats.empty()) {
     const auto rank_count = static_cast<std::int64_t>(seats.size());
@@ -170,12 +170,12 @@ Result<Preparation> prepare(const Document& document, const Machine& machine, co
   }
   if (machine.device_count)
     asked = TRY(with_devices(document.object, *machine.device_count, !machine.kubelet.gpus->empty()));
-  auto job = TRY(adapt_to_machine(asked.object, machine.claims, *machine.kubelet.gpus, checkpoints.string()));
+  auto job = TRY(adapt_to_machine(asked.object, machine.volume_claims, *machine.kubelet.gpus, checkpoints.string()));
   job.notes.insert(job.notes.begin(), asked.notes.begin(), asked.notes.end());
   if (machine.restarts_max) job = with_restarts_max(std::move(job), *machine.restarts_max);
   if (!std::ranges::none_of(seats, &local::RankSeat::is_remote)) add_note_on_files(job);
   TRY(check_can_run(job.object, machine.kubelet));
-  auto new_folders = TRY(missing_folders(document.object, job.object, machine.claims));
+  auto new_folders = TRY(missing_folders(document.object, job.object, machine.volume_claims));
   if (job.object.at("spec").contains("training") && has_rank_here(seats) && !is_found(machine.kubelet.worker_program)) {
     return fail(ErrorKind::not_found, program_not_found(machine));
   }

@@ -18,33 +18,34 @@ using nlohmann::json;
 
 constexpr std::string_view local_path_field = "/checkpoint/local/path";
 
-Result<std::string> folder_of(const std::string& claim, const std::string& field, const ClaimFolders& folders) {
-  const auto found = folders.find(claim);
+Result<std::string> folder_of(const std::string& volume_claim, const std::string& field,
+                              const VolumeClaimFolders& folders) {
+  const auto found = folders.find(volume_claim);
   if (found != folders.end()) return found->second;
-  return fail(
-      ErrorKind::not_found,
-      fmt::format("{}: volume claim '{}' has no folder on this machine; add --volume {}=FOLDER", field, claim, claim));
+  return fail(ErrorKind::not_found,
+              fmt::format("{}: volume claim '{}' has no folder on this machine; add --volume {}=FOLDER", field,
+                          volume_claim, volume_claim));
 }
 
 /// The volume claims that `job` names, each once.
-std::set<std::string> claims_of(const json& job) {
+std::set<std::string> volume_claims_of(const json& job) {
   const json& spec = job.at("spec");
-  std::set<std::string> claims{spec.value("/training/data/volumeClaim"_json_pointer, "")};
+  std::set<std::string> volume_claims{spec.value("/training/data/volumeClaim"_json_pointer, "")};
   for (const json& volume : spec.value("/template/spec/volumes"_json_pointer, json::array()))
-    claims.insert(volume.value("/persistentVolumeClaim/claimName"_json_pointer, ""));
-  claims.erase("");
-  return claims;
+    volume_claims.insert(volume.value("/persistentVolumeClaim/claimName"_json_pointer, ""));
+  volume_claims.erase("");
+  return volume_claims;
 }
 
-/// A sentence that asks for a folder for each of `claims`.
-std::string ask_for_folders(const std::vector<std::string>& claims) {
+/// A sentence that asks for a folder for each of `volume_claims`.
+std::string ask_for_folders(const std::vector<std::string>& volume_claims) {
   std::vector<std::string> quoted;
   std::vector<std::string> flags;
-  for (const std::string& claim : claims) {
-    quoted.push_back(fmt::format("'{}'", claim));
-    flags.push_back(fmt::format("--volume {}=FOLDER", claim));
+  for (const std::string& volume_claim : volume_claims) {
+    quoted.push_back(fmt::format("'{}'", volume_claim));
+    flags.push_back(fmt::format("--volume {}=FOLDER", volume_claim));
   }
-  const bool is_one = claims.size() == 1;
+  const bool is_one = volume_claims.size() == 1;
   return fmt::format("{} {} {} no folder on this machine; add {}", is_one ? "volume claim" : "volume claims",
                      fmt::join(quoted, ", "), is_one ? "has" : "have", fmt::join(flags, " "));
 }
@@ -69,24 +70,24 @@ std::optional<std::string> rest_under(const std::string& path, const std::string
   return "/" + path.substr(prefix.size());
 }
 
-Result<void> move_data(json& data, const ClaimFolders& folders) {
-  const std::string claim = data.value("volumeClaim", "");
-  if (claim.empty()) return {};
-  const auto folder = TRY(folder_of(claim, "spec.training.data.volumeClaim", folders));
+Result<void> move_data(json& data, const VolumeClaimFolders& folders) {
+  const std::string volume_claim = data.value("volumeClaim", "");
+  if (volume_claim.empty()) return {};
+  const auto folder = TRY(folder_of(volume_claim, "spec.training.data.volumeClaim", folders));
   data["path"] = normal(std::filesystem::path{folder} / data.value("path", ""));
   data.erase("volumeClaim");
   return {};
 }
 
-/// The folder of each of the pod's volumes that is a claim, by the volume's name.
-Result<ClaimFolders> folders_of_volumes(const json& pod_spec, const ClaimFolders& folders) {
-  ClaimFolders by_volume;
+/// The folder of each of the pod's volumes that is a volume claim, by the volume's name.
+Result<VolumeClaimFolders> folders_of_volumes(const json& pod_spec, const VolumeClaimFolders& folders) {
+  VolumeClaimFolders by_volume;
   std::size_t index = 0;
   for (const json& volume : pod_spec.value("volumes", json::array())) {
     const std::string field = fmt::format("spec.template.spec.volumes[{}]", index++);
-    const std::string claim = volume.value("/persistentVolumeClaim/claimName"_json_pointer, "");
-    if (claim.empty()) continue;
-    by_volume[volume.value("name", "")] = TRY(folder_of(claim, field, folders));
+    const std::string volume_claim = volume.value("/persistentVolumeClaim/claimName"_json_pointer, "");
+    if (volume_claim.empty()) continue;
+    by_volume[volume.value("name", "")] = TRY(folder_of(volume_claim, field, folders));
   }
   return by_volume;
 }
@@ -96,7 +97,7 @@ struct MovedMount {
   std::string to;
 };
 
-std::vector<MovedMount> move_mounts(json& container, const ClaimFolders& by_volume) {
+std::vector<MovedMount> move_mounts(json& container, const VolumeClaimFolders& by_volume) {
   std::vector<MovedMount> moved;
   if (!container.contains("volumeMounts")) return moved;
   for (json& mount : container.at("volumeMounts")) {
@@ -117,7 +118,7 @@ std::string follow(const std::string& path, const std::vector<MovedMount>& mount
     const auto rest = rest_under(path, mount.from);
     if (!rest || mount.from.size() < longest) continue;
     longest = mount.from.size();
-    followed = normal(mount.to + *rest);  // A claim may be mapped to "/".
+    followed = normal(mount.to + *rest);  // A volume claim may be mapped to "/".
   }
   return followed;
 }
@@ -129,7 +130,7 @@ void follow_uri(json& spec, const json::json_pointer& field, const std::vector<M
 
 }  // namespace
 
-Result<void> add_claim_folder(std::string_view flag, ClaimFolders& folders) {
+Result<void> add_volume_claim_folder(std::string_view flag, VolumeClaimFolders& folders) {
   const std::size_t equals = flag.find('=');
   if (equals == std::string_view::npos || equals == 0 || equals + 1 == flag.size()) {
     return fail(ErrorKind::invalid,
@@ -137,28 +138,29 @@ Result<void> add_claim_folder(std::string_view flag, ClaimFolders& folders) {
   }
   const std::string folder = normal(std::filesystem::absolute(flag.substr(equals + 1)));
   if (!folders.emplace(flag.substr(0, equals), folder).second) {
-    return fail(ErrorKind::invalid,
-                fmt::format("--volume {}: an earlier --volume names the claim {}", flag, flag.substr(0, equals)));
+    return fail(ErrorKind::invalid, fmt::format("--volume {}: an earlier --volume names the volume claim {}", flag,
+                                                flag.substr(0, equals)));
   }
   return {};
 }
 
-Result<void> check_claims(const json& job, const ClaimFolders& folders) {
+Result<void> check_volume_claims(const json& job, const VolumeClaimFolders& folders) {
   std::vector<std::string> without_folder;
-  ClaimFolders complete = folders;
-  for (const std::string& claim : claims_of(job)) {
+  VolumeClaimFolders complete = folders;
+  for (const std::string& volume_claim : volume_claims_of(job)) {
     // A made-up folder outside all others, so that no path in it seems to be in one of `folders`.
-    if (complete.emplace(claim, fmt::format("/-/{}", claim)).second) without_folder.push_back(claim);
+    if (complete.emplace(volume_claim, fmt::format("/-/{}", volume_claim)).second)
+      without_folder.push_back(volume_claim);
   }
   std::vector<std::string> faults;
   if (!without_folder.empty()) faults.push_back(ask_for_folders(without_folder));
-  const auto adapted = TRY(with_claim_folders(job, complete));
+  const auto adapted = TRY(with_volume_claim_folders(job, complete));
   if (const auto missing = missing_folders(job, adapted, folders); !missing) faults.push_back(missing.error().message);
   if (faults.empty()) return {};
   return fail(ErrorKind::not_found, fmt::format("{}", fmt::join(faults, "; ")));
 }
 
-Result<json> with_claim_folders(json job, const ClaimFolders& folders) {
+Result<json> with_volume_claim_folders(json job, const VolumeClaimFolders& folders) {
   json& spec = job.at("spec");
   const json::json_pointer local_path{std::string{local_path_field}};
   const auto data = "/training/data"_json_pointer;
@@ -183,21 +185,22 @@ Result<json> with_claim_folders(json job, const ClaimFolders& folders) {
   return job;
 }
 
-Result<std::vector<std::string>> missing_folders(const json& job, const json& adapted, const ClaimFolders& folders) {
+Result<std::vector<std::string>> missing_folders(const json& job, const json& adapted,
+                                                 const VolumeClaimFolders& folders) {
   const std::string checkpoints = file_path(adapted.at("spec").value("/checkpoint/uri"_json_pointer, ""));
   const std::string logs = file_path(adapted.at("spec").value("/training/log/uri"_json_pointer, ""));
   const std::string copies = adapted.at("spec").value(json::json_pointer{std::string{local_path_field}}, "");
   std::vector<std::string> missing;
   std::vector<std::string> mistyped;
-  for (const auto& claim : claims_of(job)) {
-    const auto folder = folders.find(claim);
+  for (const auto& volume_claim : volume_claims_of(job)) {
+    const auto folder = folders.find(volume_claim);
     std::error_code error;
     if (folder == folders.end() || std::filesystem::is_directory(folder->second, error)) continue;
     const auto is_under_it = [&](const std::string& path) { return rest_under(path, folder->second).has_value(); };
     if (is_under_it(checkpoints) || is_under_it(logs) || is_under_it(copies)) {
       missing.push_back(folder->second);
     } else {
-      mistyped.push_back(fmt::format("--volume {}={}: there is no such folder", claim, folder->second));
+      mistyped.push_back(fmt::format("--volume {}={}: there is no such folder", volume_claim, folder->second));
     }
   }
   if (!mistyped.empty()) return fail(ErrorKind::not_found, fmt::format("{}", fmt::join(mistyped, "; ")));

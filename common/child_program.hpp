@@ -20,7 +20,7 @@ struct ProgramEnd {
 struct ProgramOptions {
   std::map<std::string, std::string> environment;  ///< Added to this process's own, which they override.
   /// True for a program that talks to the user at our terminal: it gets our standard input and error, and stays in our
-  /// process group, since another group could not read the terminal. `words` is empty then.
+  /// process group, since another process group could not read the terminal. `words` is empty then.
   bool is_sharing_terminal = false;
   std::stop_token stop;  ///< Kills the program as the deadline does; run_program() returns `cancelled`.
 };

@@ -19,14 +19,14 @@ void value_tried(const tl::expected<T, E>& /*result*/) {}
 }  // namespace trainyard
 
 /// The value of `expression`, a Result<T>; nothing when T is void. When `expression` is an error, the enclosing
-/// function returns that error instead.
+/// function returns that error instead; an enclosing lambda states its return type.
 ///
-/// TRY is a statement of its own, or all that a variable is initialised with or assigned:
+/// TRY is a statement, or all that a variable is initialised with or assigned:
 ///   TRY(store.remove(key));
 ///   const Manifest manifest = TRY(read_manifest(store, id));
-/// It is no part of a larger expression: when it returns, g++ does not destroy the temporaries that the expression
-/// around it has made. As a statement it drops the value: a lock that is to be held needs a variable. TRY(result) of a
-/// variable only returns its error: the variable keeps its value. An enclosing lambda states its return type.
+/// Within a larger expression g++ would not destroy the temporaries made so far. A statement drops the value: a lock
+/// that is to be held needs a variable. TRY(variable) leaves the variable its value.
+///
 /// Only .cpp files include this header, so that no header defines the name for a user's program.
 #define TRY(...) TRAINYARD_TRY_EXPANDED(__COUNTER__, __VA_ARGS__)
 

@@ -42,9 +42,8 @@ using ProcessEvent = std::variant<ProcessStarted, ProcessNotStarted, ProcessEnde
 /// A program and all its descendants, which end together like the processes of a container: when the program ends, when
 /// it is killed here, or when the thread that started it ends for any reason (also by kill -9).
 ///
-/// Between this process and the program runs a small reaper (reaper.hpp), forked from this process. Its parent-death
-/// signal tells it of our end. It is the subreaper of the program's descendants, so it finds also those that have left
-/// the process group. The program leads a session of its own, so that the terminal's Ctrl-C reaches only us.
+/// The program leads a session of its own, so that the terminal's Ctrl-C reaches only us. A small reaper between this
+/// process and the program sees to their common end (reaper.hpp).
 ///
 /// Used only by the thread that started it.
 class ProcessGroup {

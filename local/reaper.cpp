@@ -26,7 +26,7 @@ void send_report(const ReaperReport& report) {
   }
 }
 
-/// Kills the children of this process until there are none. Orphans of the group become its children, too.
+/// Kills the children of this process until there are none. Orphans of the process group become its children, too.
 void kill_descendants() {
   char path[64];
   ::snprintf(path, sizeof path, "/proc/self/task/%d/children", ::getpid());
@@ -78,7 +78,7 @@ int wait_for_end(pid_t program, const sigset_t& signals) {
   while (true) {
     siginfo_t ended{};
     while (::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0) {
-      // Before its leader is reaped: afterwards the number could belong to another group.
+      // Before its leader is reaped: afterwards the number could belong to another process group.
       if (ended.si_pid == program) ::kill(-program, SIGKILL);
       int status = 0;
       ::waitpid(ended.si_pid, &status, 0);

@@ -29,8 +29,12 @@ struct ReaperSpec {
 inline constexpr int signal_kill_all = 12;     // SIGUSR2
 inline constexpr int signal_parent_died = 10;  // SIGUSR1
 
-/// Runs the reaper (process_group.hpp). Called in the child of a fork with all signals blocked. In the fork of a
-/// process with threads only async-signal-safe calls are allowed, so nothing here allocates.
+/// Runs the reaper of a ProcessGroup: a fork of our process, between us and the program. Its parent-death signal tells
+/// the reaper of our end. The reaper is the subreaper of the program's descendants, so it finds also those that have
+/// left the process group.
+///
+/// Called in the child of a fork with all signals blocked. In the fork of a process with threads only async-signal-safe
+/// calls are allowed, so nothing here allocates.
 [[noreturn]] void run_reaper(const ReaperSpec& spec);
 
 }  // namespace trainyard::local

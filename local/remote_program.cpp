@@ -27,7 +27,7 @@ bool is_shell_name(std::string_view name) {
   return !name.empty() && is_letter(name.front()) && std::ranges::all_of(name, is_allowed);
 }
 
-// The group may not exist yet when a signal comes: then the program's process itself gets it.
+// The process group may not exist yet when a signal comes: then the program's process itself gets it.
 constexpr std::string_view script_end = R"sh(
 child=$!
 (

@@ -58,7 +58,7 @@ struct Ssh {
 [[noreturn]] void become_ssh(const std::vector<std::string>& words, pid_t parent, int input, int output, int error) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(exit_failure);
-  ::setpgid(0, 0);  // SIGTERM to our group is for the program there, and must not end the connection.
+  ::setpgid(0, 0);  // SIGTERM to our process group is for the program there, and must not end the connection.
   ::dup2(input, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(error, STDERR_FILENO);

@@ -166,7 +166,7 @@ def run_cases(cases: list[Case], seconds: float, **environment: str) -> tuple[st
 
 
 def kill_all(marker: str) -> None:
-    """Kills every process with `marker` in its environment: the program, and what it left behind, also in groups of its own."""
+    """Kills every process with `marker` in its environment: the program, and what it left behind, also in process groups of its own."""
     for entry in pathlib.Path("/proc").glob("[0-9]*/environ"):
         try:
             if marker.encode() in entry.read_bytes():

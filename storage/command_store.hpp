@@ -20,15 +20,10 @@ struct CommandTuning {
   Backoff backoff{.initial = std::chrono::milliseconds{500}, .max = std::chrono::milliseconds{10'000}};
 };
 
-/// Objects as files below a local folder. A program of the user gets the path of each file as soon as the file is
-/// whole. Its command lines are
-///   PROGRAM capabilities        writes to its standard output which of the words get, list, remove it knows
-///   PROGRAM put PATH KEY        takes the file; success is exit code 0
-///   PROGRAM get PATH KEY        writes the file; exit code 3: there is no such key
-///   PROGRAM list - PREFIX       writes one line "BYTES KEY" for each object to its standard output
-///   PROGRAM remove - KEY
-/// without a shell and with this process's environment. An operation that it does not know is done in the folder only.
-/// There is no conditional create: one writer at a time.
+/// Objects as files below a folder. A program of the user gets the path of each file as soon as the file is
+/// whole. Its operations are put, get, list and remove; docs/storage.md, "command:", has its command lines and exit
+/// codes. An operation that the program does not know is done in the folder only. There is no conditional create: one
+/// writer at a time.
 class CommandStore final : public Store {
  public:
   /// `uri`: of Scheme::command.

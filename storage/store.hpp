@@ -36,14 +36,15 @@ struct PutOptions {
 /// copied.
 using Pieces = std::span<const std::span<const std::byte>>;
 
-/// A new backend derives from Store, and needs a scheme in uri.hpp, a branch in open_store() and the rules for URIs in
-/// crds/; docs/extending.md lists all places.
+/// A flat space of objects under one prefix of a bucket or a folder. An object exists whole or not at all, even if its
+/// writer dies. Keys: check_key(). Any thread may call. Calls block until done, and retry transient errors within their
+/// own deadline.
 ///
-/// A flat space of objects under one prefix of a bucket or a folder. Keys are relative, with '/' between parts, no
-/// "..". An object exists whole or not at all, even if its writer dies. Any thread may call. Calls block until done,
-/// and retry transient errors within their own deadline. Errors: not_found (the message says whether the key or the
-/// bucket), already_exists, unauthorized, forbidden, invalid, throttled, unavailable, timeout, corrupt, io, and gone
-/// for an upload that somebody else has ended. Never conflict, which is the error of a run that meets another run.
+/// Errors: not_found (the message says whether the key or the bucket), already_exists, unauthorized, forbidden,
+/// invalid, throttled, unavailable, timeout, corrupt, io, and gone for an upload that somebody else has ended. No call
+/// returns conflict, which is the error of a run that meets another run.
+///
+/// A new backend derives from Store: docs/extending.md, "A store (storage backend)".
 class Store {
  public:
   virtual ~Store() = default;
@@ -94,18 +95,17 @@ struct S3Options {
 };
 
 /// A store for `uri`: file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix,
-/// command:/program?folder=/folder, or https://host/folder to read only. Contacts no server yet. At the first request
-/// it looks for credentials in the order of that cloud's own clients, and takes the first that are set up:
+/// command:/program?folder=/folder, or https://host/folder to read only. Contacts no server yet. ErrorKind::invalid for
+/// another scheme, a relative path and a wrong variable; the message says what would be right.
+///
+/// At the first request the store takes the first credentials that are set up, in the order of that cloud's clients:
 ///   - s3 (aws_credential_sources()): the environment's key, web identity, the profile, the container's agent, the
 ///     instance's metadata;
 ///   - gs (google_credentials.hpp): the file that GOOGLE_APPLICATION_CREDENTIALS names, gcloud's file, the metadata
 ///     server;
-///   - az (azure_settings(), then azure_credentials.hpp): a connection string, an account's key, a SAS token, a
-///     client's secret, workload identity, the az tool's login, a managed identity;
-///   - https sends none.
-/// In a pod, the Secret checkpoint.credentialsSecret gives these variables; for gs it is mounted, and its file is the
-/// one that GOOGLE_APPLICATION_CREDENTIALS names. ErrorKind::invalid for another scheme or a relative path, and for a
-/// wrong variable; the message says what would be right.
+///   - az (azure_settings(), azure_credentials.hpp): a connection string, an account's key, a SAS token, a client's
+///     secret, workload identity, the az tool's login, a managed identity;
+///   - https sends none. In a pod, checkpoint.credentialsSecret gives these variables and files.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view uri, const S3Options& s3 = {});
 
 /// Puts one text.

@@ -22,8 +22,8 @@ struct Slice {
 
 /// The slices that `rank` of `world_size` writes, in the entries' order: its share of the replicated bytes, its
 /// per_rank entries, the sharded rows that it holds, and on rank 0 all rank0 entries. All ranks' shares together hold
-/// each replicated row once. The shares are nearly equal in bytes: a cut falls between two rows, and never into a small
-/// entry (below 1 MiB). Reads no bytes of the entries.
+/// each replicated row once. The shares of the replicated bytes are nearly equal: a cut falls between two rows, and
+/// never into a small entry (below 1 MiB). Reads no bytes of the entries.
 ///
 /// If there are B replicated bytes, rank r of n writes about those from B * r / n to B * (r + 1) / n, in the entries'
 /// order: of four ranks, rank 2 writes the third quarter. Parameters and the optimizer's state are replicated where

@@ -32,8 +32,8 @@ namespace trainyard::checkpoint {
 /// `store` is used only for URIs in messages.
 /// ErrorKind::conflict: (1) does not hold. invalid: (2) does not hold, and the message names the newest run's job; or a
 /// claim cannot be read, so that nobody knows which checkpoints are superseded. `retry_after`: how long the newest
-/// run's last sign of life is still valid. It is set only if that run is of the same job and was started by hand on
-/// another machine.
+/// run's last sign of life is still valid. It is set only if that run is of the same job and was started by hand, and
+/// this machine cannot tell whether its process runs.
 [[nodiscard]] Result<void> check_may_claim(const Inventory& inventory, const Identity& ours,
                                            const storage::Store& store, Time now);
 
@@ -58,7 +58,7 @@ namespace trainyard::checkpoint {
 
 /// Makes a checkpoint complete. Call check_newest() before. The manifest's nonce must begin with that of `ours`. A
 /// manifest that this run put under the same key before is replaced. ErrorKind::conflict when another run put the one
-/// that is there.
+/// that is there; invalid when the manifest is larger than readers accept.
 [[nodiscard]] Result<void> put_manifest(storage::Store& store, const Manifest& manifest, const Claim& ours);
 
 }  // namespace trainyard::checkpoint

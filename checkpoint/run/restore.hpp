@@ -32,16 +32,15 @@ struct Resumption {
 };
 
 /// Fills `entries` from the best candidate that is whole, else from the context's origin if it has one, and claims the
-/// next generation. Collective.
-/// The claim stays open until everything is loaded, and a checkpoint that the run before completes until then is loaded
-/// instead. Damage (corrupt, not_found) moves all ranks to the next candidate. Any other error, such as a store that
-/// cannot be reached, is returned, so that an outage costs no progress. After an error, or if nothing was restored, the
-/// contents of `entries` must not be used.
-/// Where the newest run was started by hand on another machine and gave a sign of life a moment ago, it waits until the
-/// sign has run out, within the context's patience.
-/// ErrorKind::conflict: a newer attempt of this job has begun. invalid: the prefix belongs to another job or to a run
-/// by hand that lives, which is named, or the state to another model. corrupt: there are complete checkpoints, and none
-/// is whole. not_found: the origin has none.
+/// next generation. Collective. After an error, or if nothing was restored, the contents of `entries` must not be used.
+///
+/// Damage (corrupt, not_found) moves all ranks to the next candidate. Any other error is returned, so that an outage
+/// costs no progress. The context's patience bounds the waits for a store that fails, and for a run by hand on another
+/// machine that may be alive.
+///
+/// ErrorKind::conflict: a newer attempt of this job has begun. invalid: the prefix belongs to another job or a living
+/// run by hand, or the state to another model. corrupt: no complete checkpoint is whole. not_found: the origin has
+/// none.
 [[nodiscard]] Result<Resumption> restore_state(const RunContext& context, std::span<const HostEntry> entries);
 
 }  // namespace trainyard::checkpoint

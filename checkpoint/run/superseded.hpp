@@ -62,11 +62,13 @@ struct Facts {
 inline constexpr std::chrono::hours superseded_grace{1};
 
 /// The checkpoints of `present` that `newest`, the newest generation, may remove once its checkpoint `saved` is
-/// complete. It removes only those of its own runs: the runs with its job_uid or, without a UID, the runs of the same
-/// name and fingerprint from which it resumed, directly or not.
-/// It keeps the checkpoints that `keep` names, those superseded less than `superseded_grace` ago, and its own from
-/// `saved` on, which may be being written. If `keep` needs facts, it also keeps a current checkpoint without any in
-/// `facts`. Among equal metrics the oldest is the best: later checkpoints repeat the metric of one validation.
+/// complete. All of them are of its own runs: those with its job_uid or, without a UID, those of the same name and
+/// fingerprint from which it resumed, directly or not.
+///
+/// The result leaves out the checkpoints that `keep` names, those superseded less than `superseded_grace` ago, and
+/// those of the generation of `saved` from `saved` on, which may be being written. If `keep` needs facts, a current
+/// checkpoint without any in `facts` is kept too. Among equal metrics the oldest is the best: later checkpoints repeat
+/// the metric of one validation.
 [[nodiscard]] std::vector<CheckpointId> expired(std::span<const CheckpointId> present,
                                                 std::span<const CheckpointId> complete, std::span<const Claim> claims,
                                                 const Claim& newest, const CheckpointId& saved, Time now,

@@ -28,16 +28,13 @@ class Callback {
 
   /// The first step of this attempt is next; a checkpoint is already restored, and weights are loaded.
   virtual void on_train_start(Module& /*module*/) {}
-  /// An optimizer is about to make its step, also one that onNonFiniteLoss skip or 16-mixed leaves out: that is decided
-  /// before, and no change made here alters it. name: that of configure_named_optimizers(), whose optimizers come here
-  /// in their turns; empty for the only optimizer. parameters: those that the optimizer trains, by name. Other
-  /// parameters are of another moment then: do not use their gradients. module.log() may be called here.
+  /// An optimizer is about to make its step, or to leave it out by onNonFiniteLoss skip or 16-mixed: no change made
+  /// here alters that. name: that of configure_named_optimizers(); empty for the only optimizer. parameters: those that
+  /// the optimizer trains, by name; the gradients of others are of another moment. module.log() may be called here.
   ///
-  /// grad() of the parameters is on their device, without the loss scale of 16-mixed and before gradientClip, and may
-  /// be changed in place, alike on all ranks. It is the mean over the ranks and over the batches of the step; their sum
-  /// over the ranks with horovod's op sum; the result of a communication hook where there is one; with qadam after its
-  /// warm-up what takes the place of the first moment; with adasum, decentralized, lowPrecisionDecentralized and async
-  /// this rank's own. It is undefined for a parameter that no loss used, and with sharded for all of them.
+  /// grad() is without the loss scale of 16-mixed and before gradientClip, and may be changed in place, alike on all
+  /// ranks: with ddp the mean over the ranks and the batches of the step, with other strategies as in
+  /// docs/own-model.md, "Callbacks". grad() is undefined for a parameter that no loss used, and with sharded for all.
   virtual void on_before_optimizer_step(Module& /*module*/, const std::string& /*name*/,
                                         const NamedTensors& /*parameters*/) {}
   /// A step is done. loss: scalar on the rank's device, without autograd history, the mean over the step's batches on
@@ -47,8 +44,9 @@ class Callback {
   virtual void on_epoch_end(Module& /*module*/) {}
   /// A validation is done. metrics: its values over all ranks, by name, equal on every rank.
   virtual void on_validation_end(Module& /*module*/, const std::map<std::string, double>& /*metrics*/) {}
-  /// The training is complete, with its last checkpoint. Not called when a training was stopped from outside. A rank
-  /// that fails in it, or is lost, ends the attempt; the next attempt finds the training complete and does not call it.
+  /// The training has reached its end, with its last checkpoint. Not called when a training was stopped from outside. A
+  /// rank that fails in it, or is lost, ends the attempt; the next attempt finds the training at its end and does not
+  /// call it.
   virtual void on_train_end(Module& /*module*/) {}
   /// This rank ends by `thrown`, an exception of the module, a callback or torch. It is not called for a failure of the
   /// storage, and for another rank's loss only when an all_gather() of the module has thrown it. An exception of this
@@ -70,8 +68,8 @@ class Callback {
 
  protected:
   /// Asks to end the training. All ranks end it after the same step, also when one rank alone asks: the step after the
-  /// present one, because the wish travels with its flags. The training is then complete: it is validated, its last
-  /// checkpoint is final, and the job succeeds. The wish is in no checkpoint: ask again in on_train_start() if a
+  /// present one, because the wish travels with its flags. The training has then reached its end: it is validated, its
+  /// last checkpoint is final, and the job succeeds. The wish is in no checkpoint: ask again in on_train_start() if a
   /// restart must not lose it. May be called in all functions but on_train_end() and on_exception().
   void stop_training() { wants_stop_ = true; }
 

@@ -109,11 +109,13 @@ class Sampler {
   virtual ~Sampler() = default;
   /// How many samples an epoch has: at least 1, and always the same number. The data set may have more or fewer.
   [[nodiscard]] virtual std::int64_t size() const = 0;
-  /// The samples of epoch `epoch`, from 0: int64 [size()] on the CPU, each a number in [0, size of the training set).
-  /// A number may be there several times, or not at all. The result depends on the epoch, and on the arguments with
-  /// which the sampler was made, alone: a training that resumes asks for the order of its epoch once more. So it must
-  /// not use torch's default random generator. It must not change after it was returned. Called when the epoch's first
-  /// batch is gathered, which may be some batches ahead. May throw: the rank then fails, with what() in its message.
+  /// The samples of epoch `epoch`, from 0: int64 [size()] on the CPU, each a number in [0, size of the training set). A
+  /// number may be there several times, or not at all. Called when the epoch's first batch is gathered, which may be
+  /// some batches ahead. The tensor must not change after it was returned.
+  ///
+  /// The result depends only on the epoch and on the arguments with which the sampler was made, and not on torch's
+  /// default random generator: a training that resumes asks for the order of its epoch once more. May throw: the rank
+  /// then fails, with what() in its message. An example: docs/data.md, "A sampler of your own".
   [[nodiscard]] virtual torch::Tensor order(std::int64_t epoch) const = 0;
 };
 

@@ -93,17 +93,14 @@ class Module : public torch::nn::Module {
   /// parameter of no optimizer is not trained: it needs no gradient from then on.
   [[nodiscard]] virtual std::vector<NamedOptimizer> configure_named_optimizers(const OptimizerSpec& spec);
 
-  /// Makes the hook by which the gradients of a bucket are exchanged among the ranks of `process_group`, as
-  /// register_comm_hook() of PyTorch's DistributedDataParallel takes it: a class that derives from CppCommHookInterface
-  /// of <torch/csrc/distributed/c10d/comm.hpp>. Returns nullptr unless overridden: then the job's training.strategy
-  /// decides. Called once for each optimizer, in a group of several ranks.
+  /// Makes the hook that exchanges the gradients of a bucket among the ranks of `process_group`: a class that derives
+  /// from CppCommHookInterface of <torch/csrc/distributed/c10d/comm.hpp>, as register_comm_hook() of PyTorch's
+  /// DistributedDataParallel takes it. Returns nullptr unless overridden. Called once for each optimizer, in a group of
+  /// several ranks. The job must name the strategy ddp or ddp2, without gradientCompression.
   ///
-  /// The hook gets the sum of the backward passes of a step, and its future what the optimizer takes in their place, of
-  /// the bucket's dtype, device and size: for the mean over the ranks the hook divides. All ranks call it for the same
-  /// buckets in the same order. The buckets change only with `autotune`, from time to time. Checkpoints do not have
-  /// what the hook keeps. An exception of the hook or in its future ends the rank as one of the module does; that of a
-  /// collective that has lost its connection is the loss of a peer. The job must name the strategy ddp or ddp2, without
-  /// gradientCompression.
+  /// The hook gets the sum of the backward passes of a step. Its future has what the optimizer takes in their place, in
+  /// the bucket's dtype, device and size: for the mean over the ranks the hook divides. An example, its errors and its
+  /// state: docs/own-model.md, "A communication hook".
   [[nodiscard]] virtual std::shared_ptr<c10d::CommHookInterface> configure_comm_hook(
       const c10::intrusive_ptr<c10d::ProcessGroup>& process_group);
 
@@ -144,12 +141,12 @@ class Module : public torch::nn::Module {
   [[nodiscard]] torch::Device device() const;
 
   /// The `tensor` of every rank, stacked in rank order: [world size, ...], on the device of `tensor`, without autograd
-  /// history. Waits for the other ranks to call, but not for the device. May be called where the facts are known, by
-  /// all ranks alike: in the same order, with tensors of equal shape, dtype and kind of device. Throws
-  /// std::invalid_argument, naming the ranks, for tensors that differ. A call that some rank does not make ends the
-  /// attempt after about three minutes where the launchers see it, and else when the deadline of collectives is over.
-  /// The last batch of a validation differs between ranks, and some have none: gather after it instead
-  /// (Callback::on_validation_end).
+  /// history. Waits for the other ranks to call, but not for the device.
+  ///
+  /// May be called where the facts are known, by all ranks alike: in one order, with tensors of equal shape, dtype and
+  /// kind of device. Throws std::invalid_argument, naming ranks, where these differ. A call that some rank leaves out
+  /// ends the attempt after about three minutes where the launchers see it, else at the deadline of collectives. Some
+  /// ranks have no samples in the last batch of a validation: gather in Callback::on_validation_end instead.
   [[nodiscard]] torch::Tensor all_gather(const torch::Tensor& tensor) const;
   /// Stacks each defined tensor of a tree, by one message for all tensors on one device.
   [[nodiscard]] TensorTree all_gather(const TensorTree& tree) const;
@@ -161,21 +158,21 @@ class Module : public torch::nn::Module {
 
   /// Adds the scalar `value` to the metric `name`, without waiting for the device. May be called in training_step,
   /// validation_step and test_step, in the functions that follow them, and by callbacks where their functions say so.
+  ///
   /// Throws std::invalid_argument, naming the metric, for a value that is no scalar, for a name that is not one line of
-  /// 1 to 200 bytes, for one name with two reductions, and in training for a name that the trainer uses itself: "loss",
+  /// 1 to 200 bytes, for one name with two reductions, and in training for a name that the trainer logs itself: "loss",
   /// "samplesPerSecond", "stepTimes/...", "lr" where the job changes it, "grad_norm" where it clips, and with named
   /// optimizers "NAME_loss", and "NAME_grad_norm" in place of "grad_norm".
   void log(std::string_view name, const torch::Tensor& value, const LogOptions& options = {});
   void log(std::string_view name, double value, const LogOptions& options = {});
 
   /// Shows `image` as `name` in the job's snapshots (training.snapshots) and TensorBoard files (training.log.files).
-  /// Each keeps rank 0's last image of a name since its previous line or snapshot, of up to 32 names and 8 MiB in all;
-  /// a warning names the first image beyond that.
+  /// Each keeps rank 0's last image of a name since its previous line or snapshot: at most 32 names and 8 MiB in all.
   ///
   /// image: [C, H, W], or [N, C, H, W] for up to 256 images side by side, with 1 (gray) or 3 channels and sides up to
-  /// 8192, on any device; uint8, or floats in [0, 1] (others are clamped). It may be changed afterwards. Does not wait
-  /// for the device. Throws std::invalid_argument for another shape or type, also without snapshots. May be called in
-  /// training_step, validation_step, test_step, in the functions that follow them, and in predict_step.
+  /// 8192, on any device; uint8, or floats in [0, 1] (others are clamped). `image` may be changed afterwards. Does
+  /// not wait for the device. Throws std::invalid_argument for another shape or type, also without snapshots. May be
+  /// called in training_step, validation_step, test_step, in the functions that follow them, and in predict_step.
   void log_image(std::string_view name, const torch::Tensor& image);
 
   /// Sets the source of the facts; nullptr: none. Only the worker calls it.

@@ -10,19 +10,14 @@ namespace trainyard {
 /// How ProcessSet::all_reduce() makes one number of those of all members.
 enum class ReduceOp { mean, sum, min, max };
 
-/// Some ranks of the job, the members of the set, which communicate among themselves. Made by the worker for each set
-/// of Module::configure_process_sets(); Module::process_set() returns it.
+/// Some ranks of the job, the members of the set, which communicate among themselves:
+///   const ProcessSet& four = process_set("first four");  // a set of configure_process_sets()
+///   if (four.includes_this_rank()) mean = four.all_reduce(mean);
+/// A whole module: docs/strategies.md, "Process sets".
 ///
-/// Only members may call the collectives, all of them alike: in the same order, with tensors of equal shape, dtype and
-/// kind of device, from the thread that calls the module. Ranks in several sets call the collectives of these sets in
-/// one order too. A collective waits for the other members to call, but not for the device. It takes dense tensors of
-/// any strides, also without elements, and returns a new tensor on the device of its argument, without autograd
-/// history. A set of one rank communicates nothing.
-///
-/// Each collective throws std::logic_error on a rank outside the set; std::invalid_argument, naming two ranks, for
-/// tensors or calls that differ between the members, and for a tensor that is undefined or not dense. A member that is
-/// lost, or does not call, ends the attempt as with Module::all_gather(). In the last batch of a validation ranks have
-/// samples of different number, and some have none: call after it instead (Callback::on_validation_end).
+/// All members call the collectives alike, from the thread that calls the module: in one order, also over several sets,
+/// with tensors of equal shape, dtype and kind of device. Some ranks have no samples in the last batch of a
+/// validation, and others fewer: call in Callback::on_validation_end instead.
 class ProcessSet {
  public:
   virtual ~ProcessSet() = default;
@@ -34,6 +29,14 @@ class ProcessSet {
   [[nodiscard]] virtual bool includes_this_rank() const = 0;
   /// This rank's number in the set: its place in ranks(), from 0. Throws std::logic_error on a rank outside the set.
   [[nodiscard]] virtual std::int64_t rank() const = 0;
+
+  // Each collective takes dense tensors of any strides, also without elements, and returns a new tensor on the device
+  // of its argument, without autograd history. A call waits for the other members to call, but not for the device. A
+  // set of one rank communicates nothing.
+  //
+  // Each collective throws std::logic_error on a rank outside the set, and std::invalid_argument for a tensor that is
+  // undefined or not dense, and, naming two ranks, for calls or tensors that differ. A member that is lost, or does not
+  // call, ends the attempt as with Module::all_gather().
 
   /// The mean, sum, minimum or maximum over the members, element by element, in the shape and dtype of `tensor`; the
   /// same bits on all members. Floats of 16 and 8 bits are added up as 32-bit floats. Sums of integers that are too

@@ -10,14 +10,11 @@
 namespace trainyard::kube {
 
 /// Reads `context` (empty: the current-context) from the kubeconfig `file`. The namespace is "default" if the context
-/// has none.
+/// has none. Paths of certificates and tokens are relative to the kubeconfig's folder. The user's credential plugin
+/// runs here; its token is renewed later, its client certificate is not (docs/cluster.md, "How `trainyard` reaches a
+/// cluster").
 ///
-/// Paths of certificates and tokens are relative to the kubeconfig's folder. The CA's and the token's file are read
-/// again later. The user's credential plugin (exec, client.authentication.k8s.io/v1 or v1beta1) runs here, and again
-/// when its token expires; its client certificate is taken once. As in kubectl, no plugin runs for a user with a token.
-///
-/// ErrorKind::io: a file cannot be read; invalid: an entry is missing, malformed or not supported
-/// (insecure-skip-tls-verify, tls-server-name, auth-provider, a password, proxy-url, impersonation); unauthorized,
+/// ErrorKind::io: a file cannot be read; invalid: an entry is missing, malformed or not supported; unauthorized,
 /// timeout and unavailable: the plugin returned no credentials.
 [[nodiscard]] Result<ClientConfig> load_kubeconfig(const std::filesystem::path& file, std::string_view context = {});
 

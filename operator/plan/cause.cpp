@@ -16,7 +16,15 @@ using api::Cause;
 using std::chrono::milliseconds;
 
 /// In order: the better witness comes first.
-enum class Witness { final_word, disrupted, gone, leaving, first_hand, asked_to_stop, lost_peer };
+enum class Witness {
+  final_word,     // The container ended with 93: a restart cannot help.
+  disrupted,      // Kubernetes ended the pod, or the node is unreachable, lost the container or could not run it.
+  gone,           // The pod is gone, or is being deleted and its container failed with another code than 90.
+  leaving,        // The pod is being deleted, and its container has not ended.
+  first_hand,     // The container ended with any other failure.
+  asked_to_stop,  // The container ended with 91.
+  lost_peer       // The container ended with 90.
+};
 
 struct Suspect {
   const Member* member = nullptr;

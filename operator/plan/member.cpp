@@ -50,8 +50,8 @@ void read_termination_message(const std::string& text, const Observed& observed,
   }
 }
 
-/// True when the message is our worker's report that its training is complete.
-bool says_it_is_complete(const std::string& text) {
+/// True when the message is our worker's report that its training has reached its end.
+bool reports_success(const std::string& text) {
   const json message = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!message.is_object()) return false;
   const auto reason = message.find("reason");
@@ -69,8 +69,7 @@ bool may_have_been_stopped(const resource::Pod& pod, const resource::ContainerTe
 }
 
 bool is_success(const resource::Pod& pod, const resource::ContainerTermination& terminated) {
-  return terminated.exit_code == 0 &&
-         (says_it_is_complete(terminated.message) || !may_have_been_stopped(pod, terminated));
+  return terminated.exit_code == 0 && (reports_success(terminated.message) || !may_have_been_stopped(pod, terminated));
 }
 
 Ending ending_of(const resource::ContainerTermination& terminated, const Observed& observed) {

@@ -14,7 +14,7 @@ enum class MemberState {
   waiting,  ///< The worker container has not started.
   running,
   succeeded,  ///< Exit code 0, now or as recorded before the pod was deleted.
-  failed,     ///< Also exit code 0 after a stop was asked for, unless the worker reports that its training is complete.
+  failed,     ///< Also exit code 0 after a stop was asked for, unless the worker reports the end of its training.
 };
 
 /// How the worker container ended. If that is unknown, how its pod ended.

@@ -26,7 +26,7 @@ struct ProgressReport {
   std::optional<api::CheckpointStatus> checkpoint;
   std::string checkpoint_error;  ///< Why the last save failed while training continues; empty if it did not fail.
   std::string waiting_for;       ///< Rank 0's words for what it waits for before training begins.
-  /// Known requests for checkpoints: rank 0's own record, and its answer to the operator's last request.
+  /// Known requests for checkpoints: rank 0's own request record, and its answer to the operator's last request.
   std::vector<api::CheckpointRequest> requests;
   /// Why rank 0 has not answered for so long that the user should know; the fields above are then its last answer.
   /// Empty: rank 0 answers.

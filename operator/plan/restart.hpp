@@ -24,15 +24,12 @@ struct RestartDecision {
   bool operator==(const RestartDecision&) const = default;
 };
 
-/// Applies `spec.restart` to the end of an attempt. The cause `application` is paid from
-/// spec.restart.application, `infrastructure` and `deleted` from spec.restart.infrastructure. The first failure since
-/// the last checkpoint is followed by a restart at once if infrastructure is the cause. Every later failure, and every
-/// failure of the application, waits for backoff. Jitter is a function of the job's UID and attempt. cause.hpp finds
-/// the culprit; decide.hpp has the restarts that nobody is charged for.
+/// Applies `spec.restart` to the end of an attempt. The cause `application` is paid from spec.restart.application,
+/// `infrastructure` and `deleted` from spec.restart.infrastructure. The first failure since the last checkpoint,
+/// unless the application caused it, is followed by a restart at once; every other failure waits for backoff. Jitter is
+/// a function of the job's UID and attempt.
 ///
-/// A new rule for restarts is a field of api::RestartSpec that is applied here; the field is also read in
-/// api/training_job.cpp and described in crds/. A new kind of evidence goes into cause.cpp. All places:
-/// docs/extending.md, "A restart policy".
+/// A new rule for restarts is a field of api::RestartSpec that is applied here: docs/extending.md, "A restart policy".
 [[nodiscard]] RestartDecision decide_restart(const api::TrainingJob& job, const AttemptEnd& end);
 
 /// If a member of the current attempt is lost, begins the next attempt, or fails the job when a restart cannot help or

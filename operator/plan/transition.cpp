@@ -10,7 +10,7 @@ namespace {
 
 using api::Phase;
 
-api::AttemptRecord* open_record(api::TrainingJobStatus& status) {
+api::AttemptRecord* open_attempt_record(api::TrainingJobStatus& status) {
   if (status.attempts.empty()) return nullptr;
   api::AttemptRecord& last = status.attempts.back();
   return last.number == status.attempt && !last.end ? &last : nullptr;
@@ -38,7 +38,7 @@ void begin_attempt(api::TrainingJobStatus& status, const Observed& observed, Tim
 }
 
 void end_attempt(api::TrainingJobStatus& status, const AttemptEnd& end, Time now) {
-  api::AttemptRecord* record = open_record(status);
+  api::AttemptRecord* record = open_attempt_record(status);
   if (record == nullptr) return;
   record->end = now;
   record->cause = end.cause;
@@ -50,7 +50,7 @@ void end_attempt(api::TrainingJobStatus& status, const AttemptEnd& end, Time now
 }
 
 void end_attempt(api::TrainingJobStatus& status, const std::string& message, Time now) {
-  api::AttemptRecord* record = open_record(status);
+  api::AttemptRecord* record = open_attempt_record(status);
   if (record == nullptr) return;
   record->end = now;
   record->message = bounded_text(message);

@@ -16,9 +16,9 @@ inline constexpr std::size_t attempt_records_max = 10;
 /// yet.
 void begin_attempt(api::TrainingJobStatus& status, const Observed& observed, Time now);
 
-/// Completes the current attempt's record.
+/// Ends the current attempt's record.
 void end_attempt(api::TrainingJobStatus& status, const AttemptEnd& end, Time now);
-/// Completes the record of an attempt that no member ended: it succeeded, or its job ended.
+/// Ends the record of an attempt that no member ended: it succeeded, or its job ended.
 void end_attempt(api::TrainingJobStatus& status, const std::string& message, Time now);
 
 /// The record of the attempt before the current one; null if there is none.

@@ -82,7 +82,7 @@ TEST_F(Completions, AreFilesOfTheKindThatIsExpected) {
   EXPECT_EQ(at({"run", "--volume", "data=/"}).files, Files::folders);
   EXPECT_EQ(at({"run", "--volume", "data", "=", "/"}).files, Files::folders);
   EXPECT_EQ(at({"run", "--volume=data=/"}).files, Files::folders);
-  EXPECT_EQ(at({"run", "--volume", "da"}).files, Files::none) << "a claim's name";
+  EXPECT_EQ(at({"run", "--volume", "da"}).files, Files::none) << "a volume claim's name";
   EXPECT_EQ(at({"run", "--secret", "s3=/"}).files, Files::all);
   EXPECT_EQ(at({"validate", "a.yaml", ""}).files, Files::yaml) << "one file or several";
   EXPECT_EQ(at({"run", "--nproc", "2", "--", "pyth"}).files, Files::all) << "the command of the ranks";

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-json a_job_on_claims() {
+json a_job_on_volume_claims() {
   return json::parse(R"({"spec": {
       "training": {"data": {"format": "idx", "volumeClaim": "datasets", "path": "fashion-mnist"}},
       "checkpoint": {"uri": "file:///checkpoints/job"},
@@ -24,10 +24,10 @@ json a_job_on_claims() {
         "containers": [{"name": "worker", "volumeMounts": [{"name": "c", "mountPath": "/checkpoints"}, {"name": "e", "mountPath": "/dev/shm"}]}]}}}})");
 }
 
-const ClaimFolders two_folders{{"datasets", "/usr/share/datasets"}, {"checkpoints", "/home/me/kept"}};
+const VolumeClaimFolders two_folders{{"datasets", "/usr/share/datasets"}, {"checkpoints", "/home/me/kept"}};
 
 TEST(WithClaimFolders, PutsFoldersInThePlaceOfClaims) {
-  const auto job = with_claim_folders(a_job_on_claims(), two_folders);
+  const auto job = with_volume_claim_folders(a_job_on_volume_claims(), two_folders);
   ASSERT_TRUE(job) << job.error().message;
   const json& spec = job->at("spec");
   EXPECT_EQ(spec.at("training").at("data"), (json{{"format", "idx"}, {"path", "/usr/share/datasets/fashion-mnist"}}));
@@ -38,93 +38,95 @@ TEST(WithClaimFolders, PutsFoldersInThePlaceOfClaims) {
 }
 
 TEST(WithClaimFolders, TakesAClaimsRootForDataWithoutAPath) {
-  json given = a_job_on_claims();
+  json given = a_job_on_volume_claims();
   given["spec"]["training"]["data"].erase("path");
-  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/training/data/path"_json_pointer), "/usr/share/datasets");
+  EXPECT_EQ(with_volume_claim_folders(given, two_folders)->at("/spec/training/data/path"_json_pointer),
+            "/usr/share/datasets");
 }
 
 TEST(WithClaimFolders, FollowsTheInnermostMountAndItsSubPath) {
-  json given = a_job_on_claims();
+  json given = a_job_on_volume_claims();
   json& pod_spec = given["spec"]["template"]["spec"];
   pod_spec["volumes"].push_back({{"name", "d"}, {"persistentVolumeClaim", {{"claimName", "datasets"}}}});
   pod_spec["containers"][0]["volumeMounts"] = json::parse(R"([
       {"name": "d", "mountPath": "/checkpoints/job/", "subPath": "inner"}, {"name": "c", "mountPath": "/checkpoints"}])");
-  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/checkpoint/uri"_json_pointer),
+  EXPECT_EQ(with_volume_claim_folders(given, two_folders)->at("/spec/checkpoint/uri"_json_pointer),
             "file:///usr/share/datasets/inner");
 }
 
 TEST(WithClaimFolders, TakesTheRootOfThisMachine) {
-  EXPECT_EQ(with_claim_folders(a_job_on_claims(), {{"datasets", "/"}, {"checkpoints", "/"}})
+  EXPECT_EQ(with_volume_claim_folders(a_job_on_volume_claims(), {{"datasets", "/"}, {"checkpoints", "/"}})
                 ->at("/spec/checkpoint/uri"_json_pointer),
             "file:///job");
 }
 
 TEST(WithClaimFolders, LeavesAFolderWhoseNameOnlyBeginsLikeAMount) {
-  json given = a_job_on_claims();
+  json given = a_job_on_volume_claims();
   given["spec"]["checkpoint"]["uri"] = "file:///checkpoints-of-old/job";
-  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/checkpoint/uri"_json_pointer),
+  EXPECT_EQ(with_volume_claim_folders(given, two_folders)->at("/spec/checkpoint/uri"_json_pointer),
             "file:///checkpoints-of-old/job");
 }
 
 TEST(WithClaimFolders, FollowsWhereLocalCheckpointsLie) {
-  json given = a_job_on_claims();
+  json given = a_job_on_volume_claims();
   given["spec"]["checkpoint"]["uri"] = "s3://models/job";
   given["spec"]["checkpoint"]["local"] = {{"path", "/checkpoints/local/"}, {"every", {{"time", "30s"}}}};
-  const auto job = with_claim_folders(given, two_folders);
+  const auto job = with_volume_claim_folders(given, two_folders);
   EXPECT_EQ(job->at("/spec/checkpoint/local/path"_json_pointer), "/home/me/kept/local");
   const fakes::TemporaryFolder machine;
-  const ClaimFolders folders{{"datasets", machine.path()}, {"checkpoints", machine.path() + "/kept"}};
-  EXPECT_EQ(missing_folders(given, *with_claim_folders(given, folders), folders),
+  const VolumeClaimFolders folders{{"datasets", machine.path()}, {"checkpoints", machine.path() + "/kept"}};
+  EXPECT_EQ(missing_folders(given, *with_volume_claim_folders(given, folders), folders),
             (std::vector<std::string>{machine.path() + "/kept"}))
       << "it is made";
 }
 
 TEST(WithClaimFolders, FollowsWhereTheJobBeginsFrom) {
-  json given = a_job_on_claims();
+  json given = a_job_on_volume_claims();
   const auto resume_of = [&](const char* resume) {
     given["spec"]["checkpoint"]["resume"] = resume;
-    return with_claim_folders(given, two_folders)->at("/spec/checkpoint/resume"_json_pointer);
+    return with_volume_claim_folders(given, two_folders)->at("/spec/checkpoint/resume"_json_pointer);
   };
   EXPECT_EQ(resume_of("file:///checkpoints/earlier/step-5/g-1"), "file:///home/me/kept/earlier/step-5/g-1");
   EXPECT_EQ(resume_of("auto"), "auto");
 }
 
 TEST(WithClaimFolders, FollowsTheWeightsAndTheFileThatTheTrainingBeginsWith) {
-  json given = a_job_on_claims();
+  json given = a_job_on_volume_claims();
   given["spec"]["training"]["model"]["weights"] = "file:///checkpoints/resnet50.safetensors";
   given["spec"]["training"]["model"]["uri"] = "file:///checkpoints/net.pt";
-  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/training/model/weights"_json_pointer),
+  EXPECT_EQ(with_volume_claim_folders(given, two_folders)->at("/spec/training/model/weights"_json_pointer),
             "file:///home/me/kept/resnet50.safetensors");
-  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/training/model/uri"_json_pointer),
+  EXPECT_EQ(with_volume_claim_folders(given, two_folders)->at("/spec/training/model/uri"_json_pointer),
             "file:///home/me/kept/net.pt");
 }
 
 TEST(WithClaimFolders, FollowsWhereLogFilesAndPredictionsGo) {
-  json given = a_job_on_claims();
+  json given = a_job_on_volume_claims();
   given["spec"]["training"]["log"]["uri"] = "file:///checkpoints/predictions";
-  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/training/log/uri"_json_pointer),
+  EXPECT_EQ(with_volume_claim_folders(given, two_folders)->at("/spec/training/log/uri"_json_pointer),
             "file:///home/me/kept/predictions");
 }
 
 TEST(WithClaimFolders, FollowsDataUnderAMount) {
-  json given = a_job_on_claims();
+  json given = a_job_on_volume_claims();
   given["spec"]["training"]["data"] = {{"format", "idx"}, {"path", "/checkpoints/data"}};
-  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/training/data/path"_json_pointer), "/home/me/kept/data");
+  EXPECT_EQ(with_volume_claim_folders(given, two_folders)->at("/spec/training/data/path"_json_pointer),
+            "/home/me/kept/data");
 }
 
 TEST(WithClaimFolders, LeavesTheMountsOfAProgramThatIsNotOurWorker) {
-  json given = a_job_on_claims();
+  json given = a_job_on_volume_claims();
   given["spec"].erase("training");
-  EXPECT_EQ(*with_claim_folders(given, two_folders), given);
+  EXPECT_EQ(*with_volume_claim_folders(given, two_folders), given);
 }
 
 TEST(MissingFolders, AreMadeForPredictionsThatTheyWillHold) {
   const fakes::TemporaryFolder here;
-  json given = a_job_on_claims();
+  json given = a_job_on_volume_claims();
   given["spec"].erase("checkpoint");
   given["spec"]["training"]["log"]["uri"] = "file:///checkpoints/predictions";
-  const ClaimFolders folders{{"datasets", here.path()}, {"checkpoints", here.file("kept").string()}};
-  EXPECT_EQ(missing_folders(given, *with_claim_folders(given, folders), folders),
+  const VolumeClaimFolders folders{{"datasets", here.path()}, {"checkpoints", here.file("kept").string()}};
+  EXPECT_EQ(missing_folders(given, *with_volume_claim_folders(given, folders), folders),
             (std::vector<std::string>{here.file("kept").string()}));
 }
 
@@ -132,39 +134,40 @@ TEST(MissingFolders, AreMadeOnlyForWhatTheJobWrites) {
   const fakes::TemporaryFolder here;
   const std::string data = here.file("data").string();
   const std::string kept = here.file("kept").string();
-  const ClaimFolders folders{{"datasets", data}, {"checkpoints", kept}, {"unused", "/no/such"}};
-  const json adapted = *with_claim_folders(a_job_on_claims(), folders);
-  const auto refused = missing_folders(a_job_on_claims(), adapted, folders);
+  const VolumeClaimFolders folders{{"datasets", data}, {"checkpoints", kept}, {"unused", "/no/such"}};
+  const json adapted = *with_volume_claim_folders(a_job_on_volume_claims(), folders);
+  const auto refused = missing_folders(a_job_on_volume_claims(), adapted, folders);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message, "--volume datasets=" + data + ": there is no such folder");
   std::filesystem::create_directory(data);
-  EXPECT_EQ(missing_folders(a_job_on_claims(), adapted, folders), (std::vector<std::string>{kept}));
+  EXPECT_EQ(missing_folders(a_job_on_volume_claims(), adapted, folders), (std::vector<std::string>{kept}));
   std::filesystem::create_directory(kept);
-  EXPECT_EQ(missing_folders(a_job_on_claims(), adapted, folders), (std::vector<std::string>{}));
+  EXPECT_EQ(missing_folders(a_job_on_volume_claims(), adapted, folders), (std::vector<std::string>{}));
 }
 
 TEST(WithClaimFolders, LeavesACheckpointThatOnlyASidecarMounts) {
-  json given = a_job_on_claims();
+  json given = a_job_on_volume_claims();
   json& containers = given["spec"]["template"]["spec"]["containers"];
   containers.push_back({{"name", "sidecar"}, {"volumeMounts", containers[0]["volumeMounts"]}});
   containers[0].erase("volumeMounts");
-  EXPECT_EQ(with_claim_folders(given, two_folders)->at("/spec/checkpoint/uri"_json_pointer), "file:///checkpoints/job");
+  EXPECT_EQ(with_volume_claim_folders(given, two_folders)->at("/spec/checkpoint/uri"_json_pointer),
+            "file:///checkpoints/job");
 }
 
 TEST(WithClaimFolders, LeavesAJobWithoutClaimsAsItIs) {
   const json given = json::parse(R"({"spec": {"training": {"data": {"format": "idx", "uri": "s3://data/x"}},
       "checkpoint": {"uri": "s3://models/x"}, "template": {"spec": {"containers": [{"name": "worker"}]}}}})");
-  EXPECT_EQ(*with_claim_folders(given, {}), given);
+  EXPECT_EQ(*with_volume_claim_folders(given, {}), given);
 }
 
 TEST(WithClaimFolders, NamesTheClaimThatHasNoFolder) {
-  const auto without_data = with_claim_folders(a_job_on_claims(), {{"checkpoints", "/kept"}});
+  const auto without_data = with_volume_claim_folders(a_job_on_volume_claims(), {{"checkpoints", "/kept"}});
   ASSERT_FALSE(without_data);
   EXPECT_EQ(without_data.error(), (Error{ErrorKind::not_found,
                                          "spec.training.data.volumeClaim: volume claim 'datasets' has no folder on "
                                          "this machine; add --volume datasets=FOLDER",
                                          {}}));
-  const auto without_volume = with_claim_folders(a_job_on_claims(), {{"datasets", "/data"}});
+  const auto without_volume = with_volume_claim_folders(a_job_on_volume_claims(), {{"datasets", "/data"}});
   ASSERT_FALSE(without_volume);
   EXPECT_EQ(without_volume.error().message,
             "spec.template.spec.volumes[0]: volume claim 'checkpoints' has no folder on this machine; add --volume "
@@ -173,8 +176,8 @@ TEST(WithClaimFolders, NamesTheClaimThatHasNoFolder) {
 
 TEST(CheckClaims, NamesAllThatIsMissingAtOnce) {
   const fakes::TemporaryFolder machine;
-  const auto said = [](const ClaimFolders& folders) {
-    const auto checked = check_claims(a_job_on_claims(), folders);
+  const auto said = [](const VolumeClaimFolders& folders) {
+    const auto checked = check_volume_claims(a_job_on_volume_claims(), folders);
     return checked ? "" : checked.error().message;
   };
   const std::string kept = machine.path() + "/kept";
@@ -218,21 +221,21 @@ TEST(WithCheckpointFolder, MakesAJobThatTheApiTakes) {
 }
 
 TEST(AddClaimFolder, TakesFoldersRelativeToTheCurrentOne) {
-  ClaimFolders folders;
-  ASSERT_TRUE(add_claim_folder("datasets=/usr/share/datasets/", folders));
-  ASSERT_TRUE(add_claim_folder("here=a/../b", folders));
-  EXPECT_EQ(folders, (ClaimFolders{{"datasets", "/usr/share/datasets"},
-                                   {"here", (std::filesystem::current_path() / "b").string()}}));
+  VolumeClaimFolders folders;
+  ASSERT_TRUE(add_volume_claim_folder("datasets=/usr/share/datasets/", folders));
+  ASSERT_TRUE(add_volume_claim_folder("here=a/../b", folders));
+  EXPECT_EQ(folders, (VolumeClaimFolders{{"datasets", "/usr/share/datasets"},
+                                         {"here", (std::filesystem::current_path() / "b").string()}}));
 }
 
 TEST(AddClaimFolder, RefusesWhatIsNoPairOrComesTwice) {
-  ClaimFolders folders{{"a", "/a"}};
+  VolumeClaimFolders folders{{"a", "/a"}};
   for (const char* flag : {"datasets", "=/data", "datasets=", "a=/b"}) {
-    const auto added = add_claim_folder(flag, folders);
+    const auto added = add_volume_claim_folder(flag, folders);
     ASSERT_FALSE(added) << flag;
     EXPECT_EQ(added.error().kind, ErrorKind::invalid);
   }
-  EXPECT_EQ(folders, (ClaimFolders{{"a", "/a"}}));
+  EXPECT_EQ(folders, (VolumeClaimFolders{{"a", "/a"}}));
 }
 
 }  // namespace

@@ -34,9 +34,9 @@ struct Failure {
 
 /// The rounds in which the ranks average their parameters while they train, as the two threads of one rank see them.
 /// The training thread alone touches parameters, and only where it asks for its demand(). The rounds' thread talks to
-/// the other ranks. A round: the rounds' thread waits until it is due, and agrees with the other ranks that it happens;
-/// the training thread gives a snapshot of its parameters; the rounds' thread sums the snapshots of all ranks; the
-/// training thread takes the sum. The averaging ends for all ranks at the first agreement in which one wants to leave.
+/// the other ranks: it agrees with them that a round happens, and sums the snapshots that the training threads give
+/// (docs/strategies.md, "Parameters of each rank's own"). The averaging ends for all ranks at the first agreement in
+/// which one wants to leave.
 class Rounds {
  public:
   /// A round is due `interval` after the one before has begun. `on_demand` is called by the rounds' thread, without a

@@ -77,13 +77,12 @@ class Checkpointer {
   [[nodiscard]] virtual std::int64_t generation() const = 0;
 
   /// Stages what this rank writes of `state`, except steady entries, and returns. A thread stages the steady entries,
-  /// which must not change before finish_staging(), and writes the checkpoint: first the copies on the nodes (unless
-  /// the state is final), then the remote checkpoint. Where a device has room, entries on it are copied there at once,
-  /// and the thread brings the copy to the host: finish_staging() then does not wait for that. Sends no messages before
-  /// it returns; errors are in the outcome. Needs restore() before, and the outcome of the save before. A state that is
-  /// not sound on some rank is left out, unless it is final; a state whose steady entries changed while they were
-  /// staged is left out always. A second save of one step writes only `values` and `is_final`. Keeps host memory for
-  /// this rank's share of the state (a keeper: for all of it), and 64 MiB of pinned memory for tensors on a device.
+  /// which must not change before finish_staging(), and writes the checkpoint (docs/design-checkpoints.md, "How does
+  /// training go on while a checkpoint is written?"). Needs restore() before, and the outcome of the save before. Sends
+  /// no messages before it returns; errors are in the outcome.
+  ///
+  /// A state that is not sound on some rank is left out, unless it is final. A state whose steady entries changed while
+  /// they were staged is left out always. A second save of one step writes only `values` and `is_final`.
   virtual void begin_save(const State& state, std::int64_t step, const SaveOptions& options) = 0;
   /// Returns once the state of the last begun save is staged: the state may then change. Not collective.
   virtual void finish_staging() = 0;

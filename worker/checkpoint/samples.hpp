@@ -7,14 +7,13 @@
 #include <span>
 #include <vector>
 
-/// Samples of a tensor's bytes, to notice a change of the tensor while it is staged. A tensor of up to 4 KiB is one
-/// sample. A larger tensor is divided into 64 equal parts (some more if its size is no multiple), and each part gives a
-/// line of 64 bytes, at a random place that is the same in all parts.
-/// A change of all elements, or of a run of elements longer than a 32nd of the tensor, is always noticed. A change of a
-/// share `s` of the lines at random places is missed with a probability of at most (1 - s)^64.
+/// Samples of a tensor's bytes, to notice a change of the tensor while it is staged. A change of all elements, or of a
+/// run of elements longer than a 32nd of the tensor, is always noticed. A change of a share `s` of the lines at random
+/// places is missed with a probability of at most (1 - s)^64.
 namespace trainyard::checkpoint {
 
-/// The places of the samples.
+/// The places of the samples. A tensor of up to 4 KiB is one sample. A larger tensor is divided into 64 equal parts
+/// (some more if its size is no multiple), and each part gives a line of 64 bytes, at one random place in all parts.
 struct SamplePlan {
   std::uint64_t count = 0;
   std::uint64_t line_bytes = 0;

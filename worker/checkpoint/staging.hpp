@@ -26,12 +26,12 @@ enum class StagedPart {
 };
 
 /// Stages this rank's part of a state: copies it to host memory, so that training may change the state while the copy
-/// is written. The buffers are reused, with no allocation while the state's shapes stay. One save is three calls:
-/// stage(), stage_steady() and fetch_copies().
-/// Tensors on a device are staged as the calling thread's current stream leaves them. Where the device has room for it,
-/// the whole part is copied there first (device_copy.hpp). stage() does not wait for the device, unless steady entries
-/// were found to change and the device has no room. One thread at a time. The three calls fail with ErrorKind::internal
-/// for what torch reports (out of memory, a failed device); then entries() must not be used.
+/// is written. One save is three calls: stage(), stage_steady() and fetch_copies(). The buffers are reused, with no
+/// allocation while the state's shapes stay.
+///
+/// Tensors on a device are staged as the calling thread's current stream leaves them. One thread at a time. The three
+/// calls fail with ErrorKind::internal for what torch reports (out of memory, a failed device); then entries() must not
+/// be used.
 class Staging {
  public:
   /// `gauge` outlives the staging; nullptr: the memory of devices is not known, and steady entries are not copied
@@ -41,8 +41,9 @@ class Staging {
       : rank_{rank}, world_size_{world_size}, part_{part}, room_{gauge} {}
 
   /// Stages the entries that are not steady. Those on a device are copied there. So are steady ones where there is room
-  /// for all and `may_copy_all`; they may change at once. A device that has no memory even for entries that are not
-  /// steady is waited for: everything comes to the host at once. ErrorKind::invalid for sparse or quantized tensors.
+  /// for all (device_copy.hpp) and `may_copy_all`; they may change at once. Waits for a device only if it has no memory
+  /// even for entries that are not steady, or has no room after steady entries were found to change: everything then
+  /// comes to the host at once. ErrorKind::invalid for sparse or quantized tensors.
   [[nodiscard]] Result<void> stage(const State& state, bool may_copy_all = true);
   /// Stages the steady entries that were not copied on a device. False when one of them has changed since stage():
   /// torch's version counters show most changes, and samples of the bytes (samples.hpp) the others. Then the staged

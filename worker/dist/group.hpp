@@ -49,7 +49,7 @@ using ConnectRanks = std::function<Result<c10::intrusive_ptr<c10d::ProcessGroup>
 struct Group {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
-  c10::intrusive_ptr<c10d::Store> store;  ///< To connect by: the store's host may end before the group does.
+  c10::intrusive_ptr<c10d::Store> store;  ///< The rendezvous store, whose host may end before the group does.
   /// Gloo for CPU tensors and, with a device, NCCL for CUDA tensors. Exists for a group of one rank too, so that
   /// strategies need no second path. Wait for its collectives by wait_or_fail.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;

@@ -115,7 +115,7 @@ namespace {
 constexpr auto look_interval_min = 5ms;
 constexpr auto look_interval_max = 200ms;
 constexpr std::size_t missing_max = 9;        // A message does not name more.
-constexpr std::size_t keys_at_once_max = 64;  // In one question to the store, so that a thousand ranks cost few.
+constexpr std::size_t keys_at_once_max = 64;  // Per question to the rendezvous store: 16 for a thousand ranks.
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -140,7 +140,7 @@ std::vector<std::int64_t> missing_of(c10d::Store& store, const std::vector<std::
   return missing;
 }
 
-/// A group that comes together in a store of its own: it is complete when all ranks have set their keys.
+/// A group that comes together in a rendezvous store of its own: it is together when all ranks have set their keys.
 class FreshStore {
  public:
   FreshStore(c10d::Store& store, const RollCall& call)
@@ -185,8 +185,8 @@ class StandingStore {
  private:
   void arrive() { store_.set(own_key(), Bytes{token_.begin(), token_.end()}); }
   [[nodiscard]] const std::string& own_key() const { return arrived_[static_cast<std::size_t>(rank_)]; }
-  /// True when the store has this process for the rank. A process of an earlier group that ends late may have written
-  /// itself over it; then it is put right.
+  /// True when the rendezvous store has this process for the rank. A process of an earlier group that ends late may
+  /// have written itself over it; then it is put right.
   [[nodiscard]] bool has_arrived() {
     if (store_.get(own_key()) == Bytes{token_.begin(), token_.end()}) return true;
     arrive();
@@ -258,7 +258,7 @@ Result<void> wait_until_together(Group& group, const RollCall& call, rank::RankL
       link.report(progress);
       next_wait_log = now + rank::wait_log_interval;
     }
-    // Polls, because a wait in the store would not end when the group breaks.
+    // Polls, because a wait in the rendezvous store would not end when the group breaks.
     std::this_thread::sleep_for(pause);
     pause = std::min<milliseconds>(pause * 2, look_interval_max);
   }

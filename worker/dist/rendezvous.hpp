@@ -27,16 +27,16 @@ struct RollCall {
   std::int64_t world_size = 1;
   std::chrono::milliseconds deadline{std::chrono::minutes{10}};
   bool logs = false;  ///< Logs the missing ranks from time to time. Off under a launcher, which logs them itself.
-  /// The store outlives the group, so that earlier groups have met there, of any size. No variable tells these groups
-  /// apart: torchrun leaves TORCHELASTIC_RESTART_COUNT as it was when a node has come, and each of its agents counts
-  /// for itself.
+  /// The rendezvous store outlives the group, so that earlier groups have met there, of any size. No variable tells
+  /// these groups apart: torchrun leaves TORCHELASTIC_RESTART_COUNT as it was when a node has come, and each of its
+  /// agents counts for itself.
   bool is_standing_store = false;
 };
 
 /// For the start only; the launcher's Supervisor finds ranks that hang later. Returns once every rank has called with
 /// this store, with the part of the store that only these ranks use. Reports the missing ranks meanwhile. Errors:
 /// timeout, which names the missing ranks; cancelled when the group is broken or this rank was asked to stop;
-/// unavailable when the store does not answer.
+/// unavailable when the rendezvous store does not answer.
 [[nodiscard]] Result<c10::intrusive_ptr<c10d::Store>> answer_roll_call(const c10::intrusive_ptr<c10d::Store>& store,
                                                                        const RollCall& call, rank::RankLink& link);
 

@@ -83,6 +83,8 @@ Result<void> StepsInFlight::finish() {
   return {};
 }
 
+/// Reads bytes that the device sets in pinned memory, and never calls the driver, which may have a lock that the
+/// training thread holds.
 bool StepsInFlight::waits_for_others() const {
   const std::scoped_lock lock{mutex_};
   for (std::size_t step = done_; step < begun_; ++step) {

@@ -25,16 +25,11 @@
 namespace trainyard::dist {
 
 /// The steps that this rank has queued on its device and that may not be done yet. The training thread queues at most a
-/// few steps ahead, so that the device never waits for the host and a failure is noticed soon. All functions but
-/// waits_for_others() are called by the training thread. They throw as torch does when this rank's device has failed,
-/// or a kernel of its program (torch_error.hpp). Their errors are those of wait_or_fail(), and come at any later call
-/// than the one that caused them. After an error the process should end by RankLink::exit.
+/// few steps ahead, so that the device never waits for the host and a failure is noticed soon.
 ///
-/// A thread of its own beats while the oldest step that is not done waits for other ranks: the training thread cannot
-/// where a driver makes it wait for room in the device's queue. The thread sends no beat while a kernel of this rank in
-/// that step is stuck, before a collective or after the last one, and none for what the training thread does meanwhile.
-/// So only the rank that is stuck falls silent. The thread reads bytes that the device sets in pinned memory, and never
-/// calls the driver, which may have a lock that the training thread holds.
+/// All functions but waits_for_others() are called by the training thread. They throw as torch does when this rank's
+/// device has failed, or a kernel of its program (torch_error.hpp). Their errors are those of wait_or_fail(), and may
+/// come at a later call than the one that caused them. After an error the process should end by RankLink::exit.
 class StepsInFlight {
  public:
   static constexpr std::size_t default_steps_max = 4;
@@ -56,7 +51,8 @@ class StepsInFlight {
   [[nodiscard]] Result<void> finish();
 
   /// True while the oldest step that is not done waits for a collective that this rank has reached. False while a
-  /// kernel of this rank runs in that step. Any thread may call.
+  /// kernel of this rank runs in that step, before a collective or after the last one: so only the rank that is stuck
+  /// falls silent. Any thread may call.
   [[nodiscard]] bool waits_for_others() const;
 
  private:
@@ -76,6 +72,8 @@ class StepsInFlight {
   void close_step();
   void queue_mark(std::size_t mark, const torch::Tensor& value);
   [[nodiscard]] std::atomic_ref<std::uint8_t> mark_of(std::size_t step, std::size_t mark) const;
+  /// Beats while waits_for_others(), because the driver may stop the training thread while the device's queue is full
+  /// (docs/design-worker.md, "How is the culprit of a hang named?").
   void beat(const std::stop_token& stop);
 
   torch::Device device_;

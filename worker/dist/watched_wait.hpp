@@ -21,10 +21,9 @@ struct Watched {
 };
 
 /// Waits until `watched.is_done()` or the group is broken, and sends beats while this rank waits for others: so the
-/// rank that hangs is the one that is silent (worker/launcher/culprit.hpp names it). `what` names the thing that is
-/// waited for in messages. A training thread's wait for others is reported to the launcher after two minutes (at most a
-/// quarter of the deadline), and it is logged after a minute (at most half the deadline). Throws what the two functions
-/// throw.
+/// rank that hangs is the one that is silent (worker/launcher/supervisor.hpp). `what` names the thing that is waited
+/// for in messages. A long wait of a training thread for others is logged, and reported to the launcher for
+/// worker/launcher/collective_mismatch.hpp. Throws what the two functions throw.
 ///
 /// Errors: cancelled when the launcher reports that the group is broken, with the launcher's message; timeout after
 /// `deadline`, if there is one.

@@ -51,7 +51,7 @@ CheckpointAnswer CheckpointDesk::post(std::string_view authorization, std::strin
   }
   if (!settings_.has_checkpoint_uri) return refuse(409, "the job saves no checkpoints: checkpoint.uri is not set");
   if (is_closed_) return refuse(409, "training has ended: no further checkpoint is saved");
-  record_ = rank::CheckpointRecord{.request = *request};
+  record_ = rank::RequestRecord{.request = *request};
   unsent_ = *request;
   return answer(202, {{"id", request->id}, {"state", to_string(contract::RequestState::pending)}});
 }
@@ -60,7 +60,7 @@ std::optional<rank::CheckpointRequest> CheckpointDesk::take_request() {
   return std::exchange(unsent_, std::nullopt);
 }
 
-void CheckpointDesk::on_report(const std::optional<rank::CheckpointRecord>& answered) {
+void CheckpointDesk::on_report(const std::optional<rank::RequestRecord>& answered) {
   // The rank reports the outcome of the previous request until it has answered this one.
   if (answered && record_ && answered->request.id == record_->request.id) record_ = answered;
 }

@@ -31,15 +31,15 @@ class CheckpointDesk {
   /// A request that was accepted since the last call, to be sent to rank 0.
   [[nodiscard]] std::optional<rank::CheckpointRequest> take_request();
   /// Takes rank 0's report of the last request that it has answered.
-  void on_report(const std::optional<rank::CheckpointRecord>& answered);
+  void on_report(const std::optional<rank::RequestRecord>& answered);
   /// Refuses all later requests, because rank 0 makes no further step.
   void close() { is_closed_ = true; }
   /// The last accepted request and its outcome.
-  [[nodiscard]] const std::optional<rank::CheckpointRecord>& record() const { return record_; }
+  [[nodiscard]] const std::optional<rank::RequestRecord>& record() const { return record_; }
 
  private:
   CheckpointDeskSettings settings_;
-  std::optional<rank::CheckpointRecord> record_;
+  std::optional<rank::RequestRecord> record_;
   std::optional<rank::CheckpointRequest> unsent_;
   bool is_closed_ = false;
 };

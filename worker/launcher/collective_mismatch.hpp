@@ -9,15 +9,12 @@
 #include "common/clock.hpp"
 #include "worker/launcher/culprit.hpp"
 
-/// The hang that has no culprit; culprit.hpp says who is the culprit of another, and how it is named.
+/// The hang that has no culprit (culprit.hpp): all ranks wait for each other, but in collectives of different names,
+/// because the program has called a collective on some ranks only, or in another order. No rank is silent then, so that
+/// the launchers compare what each waits for (docs/design-worker.md, "How is the culprit of a hang named?").
 ///
-/// Ranks that all wait for each other for minutes, but in collectives of different names, wait for ever: the program
-/// has called a collective on some ranks only, or in another order. No rank is silent then, so that the launchers
-/// compare what each waits for.
-///
-/// The times are long, since ranks of a healthy group may also differ for a while: a rank that has received a
-/// collective's result already waits in the next one, while another rank still receives it. A broken network that heals
-/// takes TCP up to two minutes.
+/// The times are long: the ranks of a healthy group differ too, while one of them still receives a collective's result,
+/// and a broken network that heals takes TCP up to two minutes.
 namespace trainyard::launcher {
 
 /// How many of a launcher's ranks have waited for others in one collective for long.

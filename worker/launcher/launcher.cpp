@@ -72,7 +72,7 @@ class Launcher {
   /// The last report of the first rank, with the last request for a checkpoint, even if the rank has not answered it.
   [[nodiscard]] std::optional<rank::RankProgress> progress() const {
     auto progress = supervisor_.progress(0);
-    if (progress && status_) progress->checkpoint_request = status_->checkpoint_record();
+    if (progress && status_) progress->checkpoint_request = status_->request_record();
     return progress;
   }
 
@@ -194,7 +194,7 @@ class Launcher {
   }
 
   void on_store_exit(const Death& death, Instant time) {
-    // A rank in the phases before its first step may still need the rendezvous store.
+    // A rank before its first step may still need the rendezvous store.
     const auto& progress = supervisor_.progress(0);
     const bool is_forming = !progress || (!progress->step && progress->phase != "Done");
     logging::warn("rendezvous store ended", {{"exitCode", exit_code_of(death)}});

@@ -65,7 +65,7 @@ std::string make_status_document(const rank::GroupEnvironment& environment, cons
               {"phase", "Rendezvous"}};
   if (status.progress) object.update(rank::to_json(*status.progress));
   if (!status.waiting_for.empty()) object["waitingFor"] = status.waiting_for;
-  // Replaces the rank's own record, which may be of the previous request.
+  // Replaces the rank's own request record, which may be of the previous request.
   if (status.checkpoint_request) object["checkpointRequest"] = rank::to_json(*status.checkpoint_request);
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }

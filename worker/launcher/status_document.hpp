@@ -14,7 +14,7 @@ struct Status {
   std::int64_t rank = 0;
   std::optional<rank::RankProgress> progress;  ///< The rank's last report.
   std::string waiting_for;                     ///< The launchers that have not connected, as this launcher knows.
-  std::optional<rank::CheckpointRecord> checkpoint_request;  ///< The last request that this launcher accepted.
+  std::optional<rank::RequestRecord> checkpoint_request;  ///< The last request that this launcher accepted.
 };
 
 /// contract.hpp's /status. A loss that is not finite is null.

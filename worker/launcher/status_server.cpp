@@ -161,7 +161,7 @@ std::optional<rank::CheckpointRequest> StatusServer::take_checkpoint_request() {
   return desk_.take_request();
 }
 
-std::optional<rank::CheckpointRecord> StatusServer::checkpoint_record() const {
+std::optional<rank::RequestRecord> StatusServer::request_record() const {
   const std::scoped_lock lock{mutex_};
   return desk_.record();
 }

@@ -41,7 +41,7 @@ class StatusServer {
   /// A request that was accepted since the last call.
   [[nodiscard]] std::optional<rank::CheckpointRequest> take_checkpoint_request();
   /// The last accepted request and its outcome.
-  [[nodiscard]] std::optional<rank::CheckpointRecord> checkpoint_record() const;
+  [[nodiscard]] std::optional<rank::RequestRecord> request_record() const;
 
  private:
   StatusServer(const rank::GroupEnvironment& environment, const CheckpointDeskSettings& requests, Status first);

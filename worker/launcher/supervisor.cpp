@@ -23,8 +23,8 @@ bool is_peer_lost(const Death& death) {
   return death.signal == 0 && death.exit_code == contract::exit_peer_lost;
 }
 
-/// True in the phases in which a rank makes steps. The other phases last as long as they have data to move, and have
-/// deadlines of their own.
+/// True in a rank's phases in which it makes steps. The rank's other phases last as long as they have data to move, and
+/// have deadlines of their own.
 bool is_stepping(const std::optional<rank::RankProgress>& progress) {
   return !progress || progress->phase == "Training" || progress->phase == "Validating";
 }

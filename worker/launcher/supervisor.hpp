@@ -25,15 +25,13 @@ struct SupervisorSettings {
       1'500};  ///< How long a rank's exit with peer_lost waits for a verdict with the cause.
 };
 
-/// A rank hangs when it sends nothing for `alive_deadline`, or no beat for `hang_deadline` while it trains or
-/// validates, or has not reported its phase yet. A rank that waits for others in a collective sends beats
-/// (worker/dist/wait_or_fail.hpp), so that only the stuck rank falls silent: it is killed, and becomes the culprit with
-/// reason Hang and exit code 95. Rank 0's launcher sends the first failure, with the culprit's rank, phase and last
-/// step, to all launchers (peer_hub.hpp). The culprit's launcher ends with 95, which the operator charges to the
-/// application (operator/plan/cause.hpp); the others end with 90, and their termination messages name the culprit.
-///
 /// Decides about this launcher's rank processes: which of them hang, which to stop, when to kill them, and how the
 /// launcher ends. Pure: its inputs are events with their time, its outputs are actions.
+///
+/// A rank hangs when it sends nothing for `alive_deadline` after a message, or no beat for `hang_deadline` while it
+/// trains or validates, or has not reported its phase yet. It is killed, and becomes the culprit with reason Hang and
+/// exit code 95 (docs/design-worker.md, "How is the culprit of a hang named?"). A program that never sends a message is
+/// not watched.
 class Supervisor {
  public:
   struct SendSignal {
@@ -87,7 +85,8 @@ class Supervisor {
     bool has_ended_as_meant = false;
   };
 
-  /// True for a rank that ended with exit code 0 before its training was complete: the other ranks would wait for it.
+  /// True for a rank that ended with exit code 0 before its training had reached its end: the other ranks would wait
+  /// for it.
   [[nodiscard]] static bool has_left_early(const Rank& rank);
   void check_for_hang(std::int64_t local_rank, Instant now);
   void kill_running();

@@ -51,7 +51,7 @@ json to_json(const CheckpointRequest& request) {
   return {{"id", request.id}, {"then", to_string(request.then)}};
 }
 
-json to_json(const CheckpointRecord& record) {
+json to_json(const RequestRecord& record) {
   json object = to_json(record.request);
   object["state"] = to_string(record.state);
   if (record.step) object["step"] = *record.step;
@@ -65,8 +65,8 @@ CheckpointRequest checkpoint_request_from(const json& object) {
           .then = then_from(object.at("then").get<std::string>()).value_or(Then::go_on)};
 }
 
-CheckpointRecord checkpoint_record_from(const json& object) {
-  CheckpointRecord record{.request = checkpoint_request_from(object)};
+RequestRecord request_record_from(const json& object) {
+  RequestRecord record{.request = checkpoint_request_from(object)};
   record.state = contract::request_state_from(object.at("state").get<std::string>()).value_or(RequestState::pending);
   if (const auto step = object.find("step"); step != object.end()) record.step = step->get<std::int64_t>();
   record.uri = object.value("uri", "");

@@ -30,14 +30,14 @@ using contract::RequestState;
 /// Most bytes of an error's text in /status and other documents. The log has the whole text.
 inline constexpr std::size_t error_bytes_max = 512;
 
-/// The outcome of a request.
-struct CheckpointRecord {
+/// A request and its outcome: the request record.
+struct RequestRecord {
   CheckpointRequest request;
   RequestState state = RequestState::pending;
   std::optional<std::int64_t> step;  ///< Step of the saved state, once the request is done.
   std::string uri;                   ///< URI of the saved state.
   std::string message;               ///< Why the request failed.
-  bool operator==(const CheckpointRecord&) const = default;
+  bool operator==(const RequestRecord&) const = default;
 };
 
 /// "continue" or "exit".
@@ -47,9 +47,9 @@ struct CheckpointRecord {
 [[nodiscard]] Result<CheckpointRequest> parse_checkpoint_request(std::string_view body);
 
 [[nodiscard]] nlohmann::json to_json(const CheckpointRequest& request);
-[[nodiscard]] nlohmann::json to_json(const CheckpointRecord& record);
+[[nodiscard]] nlohmann::json to_json(const RequestRecord& record);
 /// Read what to_json() wrote. Both throw nlohmann::json::exception for anything else.
 [[nodiscard]] CheckpointRequest checkpoint_request_from(const nlohmann::json& object);
-[[nodiscard]] CheckpointRecord checkpoint_record_from(const nlohmann::json& object);
+[[nodiscard]] RequestRecord request_record_from(const nlohmann::json& object);
 
 }  // namespace trainyard::rank

@@ -92,7 +92,7 @@ Result<void> read_addresses(const Environment& environment, GroupEnvironment& gr
   return {};
 }
 
-/// torchrun's agent hosts the store for ranks that it has started itself.
+/// torchrun's agent hosts the rendezvous store for ranks that it has started itself.
 Result<void> check_torchrun(const Environment& environment) {
   for (const auto name : {contract::env_rank, contract::env_world_size, contract::env_master_addr}) {
     if (environment(name)) continue;

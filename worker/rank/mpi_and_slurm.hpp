@@ -24,21 +24,12 @@ inline constexpr std::int64_t ranks_max = 65'536;  ///< In a group.
 /// ErrorKind::invalid, for variables that contradict each other as `message` says.
 [[nodiscard]] tl::unexpected<Error> contradiction(std::string message);
 
-/// `environment` in the words of contract.hpp, whatever program has started this process. environment.hpp says what is
-/// in a rank's environment, variable by variable.
+/// `environment` in the words of contract.hpp, whatever program has started this process. Returned as it is where RANK
+/// or NODE_RANK is set (the operator, torchrun, a user), and where no known launcher has set its own variables.
+/// Otherwise the rank's place, the master's address and the three ports are added where they are not set, as far as
+/// they are known. docs/launching.md has each launcher's variables, and the order in which launchers are looked for.
 ///
-/// Returns `environment` itself where RANK or NODE_RANK is set (the operator, torchrun, a user), and where no known
-/// launcher has set its own variables. Otherwise RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK,
-/// MASTER_ADDR, MASTER_PORT, TRAINYARD_STORE_PORT and TRAINYARD_PEER_PORT are added where they are not set, as far as
-/// they are known from the first launcher of this list whose variables are set:
-///   Open MPI  OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE
-///   PMI       PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS (MPICH and Intel MPI)
-///   Slurm     SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NODEID, SLURM_STEP_NODELIST or SLURM_JOB_NODELIST,
-///             SLURM_JOB_ID
-///   PMIx      PMIX_RANK, with WORLD_SIZE
-/// MPI comes before Slurm, because in an allocation mpirun starts one daemon on each node by srun, and its ranks
-/// inherit the daemon's Slurm variables. ErrorKind::invalid names the variable that is missing, is not a number in its
-/// range or contradicts another one.
+/// ErrorKind::invalid names the variable that is missing, is not a number in its range or contradicts another one.
 [[nodiscard]] Result<Environment> in_contract_words(const Environment& environment);
 
 }  // namespace trainyard::rank

@@ -38,7 +38,7 @@ struct RankProgress {
   std::optional<double> accuracy;                   ///< Accuracy of the last validation, in [0, 1].
   std::optional<SavedCheckpoint> checkpoint;
   std::string checkpoint_error;  ///< Why the last save failed while training goes on. Empty when it succeeded.
-  std::optional<CheckpointRecord> checkpoint_request;  ///< The last request that was answered.
+  std::optional<RequestRecord> checkpoint_request;  ///< The last request that was answered.
   std::string waiting_for;
   bool operator==(const RankProgress&) const = default;
 };

@@ -85,7 +85,7 @@ RankProgress progress_from(const json& object) {
     progress.checkpoint = checkpoint_from(*saved);
   progress.checkpoint_error = object.value("checkpointError", "");
   if (const auto record = object.find("checkpointRequest"); record != object.end())
-    progress.checkpoint_request = checkpoint_record_from(*record);
+    progress.checkpoint_request = request_record_from(*record);
   progress.waiting_for = object.value("waitingFor", "");
   return progress;
 }

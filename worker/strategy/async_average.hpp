@@ -17,12 +17,11 @@ struct AsyncOptions {
   BucketLimits limits;  ///< Limits of the buckets of the warm-up's gradients.
 };
 
-/// Bagua's asynchronous model average. In the first `warmup_steps` steps of the training the ranks take the mean of
-/// their gradients, as Ddp does. Then each trains by its own gradients, while a thread of each rank makes rounds
-/// (worker/averaging/rounds.hpp), in which the parameters w become w + mean - s: s is this rank's snapshot of w, and
-/// the mean is that of the snapshots of all ranks. The training thread copies and changes parameters before a step of
-/// the optimizer: no round touches them in a forward or backward pass or in the optimizer's step, nor while a
-/// checkpoint is copied. A round's error is that of the next call that returns one.
+/// Bagua's asynchronous model average (docs/strategies.md, "Parameters of each rank's own"). In the first
+/// `warmup_steps` steps of the training the ranks take the mean of their gradients, as Ddp does. Then each rank trains
+/// by its own gradients, while a thread of each rank averages the parameters in rounds (worker/averaging/rounds.hpp).
+/// The training thread alone copies and changes parameters, and only before a step of the optimizer. A round's error is
+/// that of the next call that returns one.
 ///
 /// hold_parameters() ends the rounds and gives all ranks the mean of their parameters, with the same bits.
 [[nodiscard]] std::unique_ptr<GradientSync> make_async_average(PerRankModelParts parts, AsyncOptions options);

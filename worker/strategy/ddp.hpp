@@ -73,13 +73,11 @@ class BufferBroadcast {
                                                 const WaitForWork& wait, std::string_view what);
 
 /// Distributed data parallel: each rank's backward pass fills buckets of gradients, and buckets are reduced over all
-/// ranks while the pass goes on; gradient_buckets.hpp says when one is sent. Gradients are scaled by 1 / world size
-/// before they are summed, as in PyTorch's DDP, and are views of the buckets afterwards. Parameters and buffers must
-/// keep their storage.
+/// ranks while the pass goes on (gradient_buckets.hpp). Gradients are scaled by 1 / world size before they are summed,
+/// as in PyTorch's DDP, and are views of the buckets afterwards. Parameters and buffers must keep their storage.
 ///
-/// A parameter that a rank's loss did not use has a zero gradient on that rank. A parameter that no rank used has no
-/// gradient, so that optimizers skip it, as with PyTorch's find_unused_parameters; models that use all parameters pay
-/// nothing for it.
+/// A rank whose loss did not use a parameter adds a zero gradient to the parameter's mean. A parameter that no rank
+/// used has no gradient, so that optimizers skip it, as with PyTorch's find_unused_parameters.
 class Ddp final : public GradientSync {
  public:
   /// `communicator` must outlive the object. Parameters that need no gradient are only broadcast at the start.

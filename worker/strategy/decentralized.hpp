@@ -22,11 +22,12 @@ enum class PeerSelection {
 /// half meet those of the second half in turn. `world_size` is even.
 [[nodiscard]] std::int64_t shift_one_peer(std::int64_t rank, std::int64_t world_size, std::int64_t exchange);
 
-/// Bagua's low-precision decentralized algorithm. The ranks are a ring. Each rank has a replica W of its own parameters
-/// and replicas L and R of its two neighbours', in float32. After the optimizer's step has made x of the parameters,
-/// the rank sends d = x + L/3 + R/3 - 5W/3 as bytes (byte_grad.hpp) to both neighbours. The part of d that the bytes
-/// keep is added to W here and to the neighbours' replicas there, and the parameters become W. Replicas of a resumed
-/// training of another number of ranks begin anew, with rank 0's parameters on all ranks.
+/// Bagua's low-precision decentralized algorithm, in a ring of the ranks (docs/strategies.md, "Parameters of each
+/// rank's own", has the formula). Each rank has replicas of its own parameters and of its two neighbours', in float32.
+/// After the optimizer's step the rank sends the change of its parameters to both neighbours as bytes (byte_grad.hpp).
+/// The part that the bytes keep is added to the replicas here and there, and the rank's parameters become its own
+/// replica. Replicas of a resumed training of another number of ranks begin anew, with rank 0's parameters on all
+/// ranks.
 [[nodiscard]] std::unique_ptr<GradientSync> make_low_precision_decentralized(PerRankModelParts parts);
 
 }  // namespace trainyard::strategy

@@ -32,13 +32,12 @@ enum class Pass {
 
 /// Gives each rank whole parameters while operators use them, and only this rank's rows otherwise.
 ///
-/// An operator that needs a bucket which is not there begins a round: all ranks tell each other the buckets that their
-/// next operators need, and gather those of all ranks, in one order. A rank that has ended its pass takes part until
-/// all ranks have ended theirs, so that ranks may use other parameters than each other. After a round a rank has its
-/// buckets, those of the round before, and soon the one that followed last time, which it gathers meanwhile. In each
-/// round the ranks also send the buckets of gradients that are full on all of them. So every collective of a pass comes
-/// out of a round, and all ranks issue them in one order. Used from the training thread, and from that of its backward
-/// passes.
+/// An operator that needs a bucket which is not there begins a round: the ranks gather the buckets that any of them
+/// needs, and send the buckets of gradients that are full on all of them. A rank that has ended its pass takes part
+/// until all ranks have ended theirs. So all ranks issue the collectives of a pass in one order (docs/design-worker.md,
+/// "How does a layer get parameters that no rank has?").
+///
+/// Used from the training thread, and from that of its backward passes.
 class GatheredParameters final : private MemoryProvider {
  public:
   /// `gradients` is made with has_own_rows, and outlives the object, as `communicator` does. All parameters are whole

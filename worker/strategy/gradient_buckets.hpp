@@ -20,9 +20,7 @@
 
 namespace trainyard::strategy {
 
-/// Reduces the gradients of parameters over the ranks while a backward pass computes them. A bucket's tensor has the
-/// gradients of its parameters one after the other, then for each parameter one number, which is zero where this rank's
-/// loss did not use the parameter. The bucket's exchange sums both.
+/// Reduces the gradients of parameters over the ranks while a backward pass computes them.
 ///
 /// A bucket is sent once all of its parameters have their gradients and all earlier buckets are sent, so that every
 /// rank sends the buckets in one order, in whatever order its gradients come. Only the last backward pass of a step
@@ -53,11 +51,13 @@ class GradientBuckets {
   /// Tells whether the next backward pass is the last one of its step. The last pass fills and sends buckets; the
   /// others only add to the gradients. A step of one backward pass need not call it.
   void begin_backward(bool is_last_batch) { is_last_batch_ = is_last_batch; }
-  /// Fills and sends the buckets that were not sent during the backward pass. Then waits for each bucket. `follow`
-  /// makes only the calling thread's stream wait. `wait` makes the thread itself wait; it is used where this rank's
-  /// loss left out a parameter, since the thread must then read from the device whether another rank used the
-  /// parameter. Errors: those of `wait` and `follow`; unavailable when a bucket could not be sent. Throws what this
-  /// rank's own device or program threw.
+  /// Fills and sends the buckets that were not sent during the backward pass, with zeros for parameters that no pass of
+  /// the step used. Then waits for each bucket. `follow` makes only the calling thread's stream wait. `wait` makes the
+  /// thread itself wait; it is used where this rank's loss left out a parameter, since the thread must then read from
+  /// the device whether another rank used the parameter.
+  ///
+  /// Errors: those of `wait` and `follow`; unavailable when a bucket could not be sent. Throws what this rank's own
+  /// device or program threw.
   [[nodiscard]] Result<void> finish(const WaitForWork& wait, const WaitForWork& follow);
 
   [[nodiscard]] const BucketExchange& exchange() const { return *exchange_; }
@@ -72,8 +72,8 @@ class GradientBuckets {
   };
   struct Bucket {
     BucketIndices parameters;
-    torch::Tensor flat;
-    torch::Tensor used;  // the end of `flat`: one number per parameter
+    torch::Tensor flat;  // the parameters' gradients, then `used`; the exchange sums both
+    torch::Tensor used;  // one number per parameter: zero where this rank's loss did not use the parameter
     std::size_t ready_count = 0;
     std::size_t track = 0;  // of timeline_
     c10::intrusive_ptr<c10d::Work> work;

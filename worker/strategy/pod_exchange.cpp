@@ -23,6 +23,7 @@ class PodExchange final : public BucketExchange {
     return inner_->adapt(std::move(optimizer));
   }
 
+  /// Makes a mean over the first ranks the mean over all ranks.
   [[nodiscard]] double factor() const override {
     return inner_->factor() * static_cast<double>(pods_.pods.size()) / world_size();
   }

@@ -5,12 +5,13 @@
 
 namespace trainyard::strategy {
 
-/// Bagua's hierarchical exchange. The gradients of a pod's ranks are added up at the pod's first rank. The first ranks
-/// exchange these sums by what `make_inner` makes for the process group of the first ranks, and each of them sends the
-/// result to its pod. Gradients are multiplied beforehand so that a mean over the first ranks is the mean over all
-/// ranks, also where pods have different numbers of them. With one pod all ranks add their gradients up, and each does
-/// what the inner exchange does in a process group of one rank. The inner exchange has its optimizer and state on all
-/// ranks, and equally many collectives for each bucket.
+/// Returns Bagua's hierarchical exchange (docs/strategies.md, "By pod"). The gradients of a pod's ranks are added up at
+/// the pod's first rank. The first ranks exchange these sums by what `make_inner` makes for their process group, and
+/// each sends the result to its pod. A mean over the first ranks is then the mean over all ranks, also where pods have
+/// different numbers of ranks. With one pod each rank gets the sum, and does with it what the inner exchange does in a
+/// process group of one rank.
+///
+/// The inner exchange must have equally many collectives for each bucket. Its optimizer and state are on all ranks.
 [[nodiscard]] MakeExchange by_pod(MakeExchange make_inner, dist::PodGroups pods);
 
 }  // namespace trainyard::strategy

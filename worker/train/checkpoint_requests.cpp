@@ -7,8 +7,8 @@
 namespace trainyard::train {
 
 using contract::RequestState;
-using rank::CheckpointRecord;
 using rank::CheckpointRequest;
+using rank::RequestRecord;
 using rank::Then;
 
 bool CheckpointRequests::is_exit_asked() const {
@@ -37,7 +37,7 @@ std::optional<CheckpointRequest> CheckpointRequests::pending() const {
   return request;
 }
 
-void CheckpointRequests::answer(CheckpointRecord record) {
+void CheckpointRequests::answer(RequestRecord record) {
   if (record.state == RequestState::done) {
     logging::info("checkpoint request done", {{"id", record.request.id}, {"step", *record.step}, {"uri", record.uri}});
   } else {

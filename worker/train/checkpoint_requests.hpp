@@ -35,15 +35,15 @@ class CheckpointRequests {
   void end(const std::optional<SavedState>& state, const std::string& how_it_ended);
 
   /// The last request that was answered, with its outcome.
-  [[nodiscard]] const std::optional<rank::CheckpointRecord>& record() const { return record_; }
+  [[nodiscard]] const std::optional<rank::RequestRecord>& record() const { return record_; }
 
  private:
   [[nodiscard]] std::optional<rank::CheckpointRequest> pending() const;
-  void answer(rank::CheckpointRecord record);
+  void answer(rank::RequestRecord record);
 
   const rank::RankLink& link_;
   std::optional<rank::CheckpointRequest> answering_;  // The request that the running save will answer.
-  std::optional<rank::CheckpointRecord> record_;
+  std::optional<rank::RequestRecord> record_;
 };
 
 }  // namespace trainyard::train

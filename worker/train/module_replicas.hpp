@@ -40,17 +40,13 @@ struct TurnOfBatch {
   bool is_first = true;  ///< No turn came before on this batch.
 };
 
-/// The instances of a job's module that share the batches of a rank, as in torch.nn.DataParallel. The first replica is
-/// the module that is trained: it has the optimizers, callbacks and checkpoints. Before each batch the others get the
-/// values of its parameters and buffers. Changes that the others make to their buffers are lost with the next batch.
+/// The instances of a job's module that share the batches of a rank (docs/strategies.md, "dp and ddp2"). The first
+/// replica is the module that is trained: it has the optimizers, callbacks, checkpoints and the images that are shown.
+/// Before each batch the others get the values of its parameters and buffers, and in later turns on that batch those of
+/// its parameters alone. Changes that the others make to their buffers are lost with the next batch.
 ///
 /// The gradients of the replicas' parameters are added to those of the trained module in the backward pass, before
-/// hooks on its parameters run.
-///
-/// A batch of B samples is divided as by torch.chunk: each replica gets the next ceil(B / replicas) samples until none
-/// are left. An exception of a replica is thrown once all have ended; that of the first in order, if several throw.
-/// Metrics that replicas log are weighted by the sizes of their parts of the batch. Only the trained module's images
-/// are shown.
+/// hooks on its parameters run. Metrics that replicas log are weighted by the sizes of their parts of the batch.
 class ModuleReplicas {
  public:
   /// `trained` is on `device`, and outlives the object. Throws InvalidJob when a replica has other parts, parameters or
@@ -66,10 +62,13 @@ class ModuleReplicas {
   /// Sets the source of the facts that modules ask for; nullptr: none.
   void set_rank_context(RankContext* context);
 
-  /// Runs training_step() of the replicas. Returns, on the trained module's device and with history: as loss, the mean
-  /// of the replicas' losses weighted by samples; each value concatenated along dimension 0; a scalar value as a tensor
-  /// of a number for each part of the batch. Throws std::invalid_argument where replicas return different values, and
-  /// InvalidJob when a step has frozen a replica's parameter by set_requires_grad(), which has no effect there.
+  /// Runs training_step() of the replicas on their parts of the batch, which is divided as by torch.chunk. Returns, on
+  /// the trained module's device and with history: as loss, the mean of the replicas' losses weighted by samples; each
+  /// value concatenated along dimension 0; a scalar value as a tensor of a number for each part of the batch.
+  ///
+  /// Throws std::invalid_argument where replicas return different values, and InvalidJob when a step has frozen a
+  /// replica's parameter by set_requires_grad(), which has no effect there. An exception of a replica is thrown once
+  /// all have ended; that of the first in order, if several throw.
   [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t batch_index, const TurnOfBatch& turn = {});
   /// Run the step of that name, and join what the replicas return, as training_step() does.
   [[nodiscard]] StepOutput validation_step(const Batch& batch, std::int64_t batch_index);

@@ -128,11 +128,11 @@ void report_nccl_links(const dist::NcclLog& log, std::int64_t rank, std::span<co
   if (const auto warning = dist::network_in_pod_warning(links, rank, seats)) logging::warn(*warning, {});
 }
 
-OrEnd<std::optional<SampleRecord>> open_record(const Job& job, const rank::GroupEnvironment& group) {
+OrEnd<std::optional<SampleRecord>> open_sample_record(const Job& job, const rank::GroupEnvironment& group) {
   if (!job.sample_record_file) return std::nullopt;
-  auto record = SampleRecord::open(*job.sample_record_file, group.attempt, *group.rank);
-  if (!record) return end_rank(Stage::data, record.error());
-  return std::move(*record);
+  auto sample_record = SampleRecord::open(*job.sample_record_file, group.attempt, *group.rank);
+  if (!sample_record) return end_rank(Stage::data, sample_record.error());
+  return std::move(*sample_record);
 }
 
 void log_end(const RankEnd& ended) {
@@ -404,7 +404,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   run.snapshots = TRY(open_snapshots(run, group.attempt));
   run.log_files = TRY(open_log_files(run, group.attempt));
   run.tracer = TRY(open_tracer(run, group.attempt, device));
-  auto record = TRY(open_record(run.job, group));
+  auto sample_record = TRY(open_sample_record(run.job, group));
   seed_for_training(training.seed, run.group.rank);
   if (run.group.rank == 0)
     log_beginning(
@@ -432,7 +432,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .snapshots = run.snapshots.get(),
                    .log_files = run.log_files.get(),
                    .tracer = run.tracer.get(),
-                   .sample_record = std::move(record),
+                   .sample_record = std::move(sample_record),
                    .after_first_step =
                        [&run, &log = beginning.nccl_log] {
                          // NCCL's log does not say in which process group a link's ranks have their numbers.

@@ -161,6 +161,8 @@ class ScriptModel final : public Module {
   }
 
   [[nodiscard]] torch::Tensor run(const Batch& batch) {
+    // The fused kernels of LibTorch's profiling executor round otherwise than the first steps, in which it profiles: a
+    // resumed run would not repeat the bits.
     const torch::jit::GraphOptimizerEnabledGuard no_optimization{false};
     std::vector<c10::IValue> arguments{batch.inputs};
     if (takes_targets()) arguments.emplace_back(batch.targets);

@@ -19,13 +19,10 @@ namespace trainyard::train {
 /// Makes a model of `bytes`, a TorchScript file as torch.jit.save() writes it, on the CPU and in training mode. Its
 /// parameters and buffers have the file's names. forward() takes the batch's inputs and returns one tensor.
 ///
-/// Options: loss, which makes the loss of the outputs and the batch's targets: crossEntropy (the default; its
-/// validation also logs val_accuracy), mse, l1, bceWithLogits (targets become floats); or own: forward() then takes the
-/// inputs and the targets, and returns the loss.
-///
-/// The script runs without the optimizations of LibTorch's profiling executor, whose fused kernels round otherwise
-/// than the first steps, in which it profiles: a resumed run would not repeat the bits.
-/// Throws InvalidJob when the bytes are no such file, or the model cannot be trained.
+/// The option `loss` names the loss of the outputs and the batch's targets: crossEntropy (the default), mse, l1 or
+/// bceWithLogits (targets become floats). With `own`, forward() takes the inputs and the targets, and returns the loss
+/// (docs/models.md, "TorchScript files"). Throws InvalidJob when the bytes are no such file, or the model cannot be
+/// trained.
 [[nodiscard]] std::shared_ptr<Module> make_script_model(std::span<const std::byte> bytes, const Options& options);
 
 /// A model of a TorchScript file.

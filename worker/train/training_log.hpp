@@ -92,7 +92,7 @@ struct Computers {
 void log_beginning(const api::TrainingSpec& training, const Dataset& samples, const Sampler* sampler,
                    const Computers& computers);
 
-/// Logs that the training is complete, with the metrics of its last validation.
+/// Logs that the training has reached its end, with the metrics of its last validation.
 void log_complete(std::int64_t step, const observe::MetricValues& metrics, std::uint64_t exchanged_bytes,
                   std::uint64_t parameters_checksum);
 

@@ -186,6 +186,8 @@ class Exploration {
     return answer(move.who, call, world, how);
   }
 
+  // Where the store has no conditional create, a get and the put of that key right afterwards are one transition: such
+  // a store keeps two writers apart only if neither pauses in between.
   std::string answer(std::size_t who, const Call& call, World& world, std::string& how) {
     std::string wrong = check_owner(call, who, world);
     Reply reply = apply(call, who, world.objects);

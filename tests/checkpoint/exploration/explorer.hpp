@@ -45,12 +45,10 @@ struct Findings {
 /// Visits every state that the writers can reach under `scenario`, in every order of their calls, and checks in each:
 ///   1. a reported checkpoint stays loadable until a newer one is reported: an attempt that begins now resumes from its
 ///      step or a later one, and gets the bytes of that step;
-///   2. only the run's own data is removed: a user's files stay as they are, and no writer removes or replaces what
-///      another job or a later generation wrote;
-///   3. what a fenced writer completes is superseded: no attempt resumes from a step that an older generation wrote
-///      beyond the step from which a later one resumed, and no writer reports such a step.
-/// Where a store has no conditional create, reading an object and putting it right afterwards is one transition: such a
-/// store keeps two writers apart only if neither pauses in between.
+///   2. no writer removes or replaces a user's file, or what another job or a later generation wrote;
+///   3. no attempt resumes, and no writer reports, a step that an older generation wrote beyond the step from which a
+///      later one resumed.
+/// Without conditional create, reading an object and putting it right afterwards is one transition.
 [[nodiscard]] Findings explore(const Scenario& scenario);
 
 }  // namespace trainyard::checkpoint::exploration

@@ -43,7 +43,7 @@ TEST(CheckpointDesk, AnswersTheSameIdWithItsRecordHoweverOften) {
   EXPECT_EQ(post(desk, body), (std::pair{200, pending}));
   EXPECT_EQ(desk.take_request(), std::nullopt) << "it is not asked twice";
 
-  desk.on_report(rank::CheckpointRecord{
+  desk.on_report(rank::RequestRecord{
       .request = {.id = "a"}, .state = contract::RequestState::done, .step = 7, .uri = "s3://m/step-7/g-1"});
   desk.close();
   const json done{{"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 7}, {"uri", "s3://m/step-7/g-1"}};
@@ -133,7 +133,7 @@ TEST(CheckpointDesk, TakesABodyOfTheGreatestLengthAndNoLongerOne) {
 TEST(CheckpointDesk, ShowsAnErrorThatIsNoUtf8WithAMarkForWhatIsNone) {
   CheckpointDesk desk{desk_settings()};
   EXPECT_EQ(post(desk, R"({"id": "a"})").first, 202);
-  desk.on_report(rank::CheckpointRecord{
+  desk.on_report(rank::RequestRecord{
       .request = {.id = "a"}, .state = contract::RequestState::failed, .message = "no room for \xff"});
   EXPECT_EQ(post(desk, R"({"id": "a"})").second.at("message"), "no room for \xef\xbf\xbd");
 }
@@ -145,24 +145,24 @@ TEST(CheckpointDesk, TakesTheNextOneOnlyOnceTheOneBeforeIsAnswered) {
             (std::pair{409, json{{"error", "the request a is still pending"}, {"id", "a"}}}));
   EXPECT_EQ(desk.take_request(), (rank::CheckpointRequest{.id = "a"}));
 
-  const rank::CheckpointRecord failed{
+  const rank::RequestRecord failed{
       .request = {.id = "a"}, .state = contract::RequestState::failed, .message = "the disk is full"};
   desk.on_report(failed);
   EXPECT_EQ(desk.record(), failed);
   EXPECT_EQ(post(desk, R"({"id": "b"})").first, 202);
   desk.on_report(failed);
-  EXPECT_EQ(desk.record(), (rank::CheckpointRecord{.request = {.id = "b"}})) << "the rank has not answered it yet";
+  EXPECT_EQ(desk.record(), (rank::RequestRecord{.request = {.id = "b"}})) << "the rank has not answered it yet";
   EXPECT_EQ(desk.take_request(), (rank::CheckpointRequest{.id = "b"}));
 }
 
 TEST(CheckpointDesk, LearnsNothingFromAReportWithoutItsRequest) {
   CheckpointDesk desk{desk_settings()};
-  const rank::CheckpointRecord other{.request = {.id = "z"}, .state = contract::RequestState::done, .step = 7};
+  const rank::RequestRecord other{.request = {.id = "z"}, .state = contract::RequestState::done, .step = 7};
   desk.on_report(other);
   EXPECT_EQ(desk.record(), std::nullopt) << "it has taken no request";
   EXPECT_EQ(post(desk, R"({"id": "a"})").first, 202);
   desk.on_report(std::nullopt);
-  EXPECT_EQ(desk.record(), (rank::CheckpointRecord{.request = {.id = "a"}})) << "the rank has not heard of it yet";
+  EXPECT_EQ(desk.record(), (rank::RequestRecord{.request = {.id = "a"}})) << "the rank has not heard of it yet";
 }
 
 TEST(CheckpointDesk, TakesNothingNewOnceTrainingHasEnded) {

@@ -79,12 +79,12 @@ TEST(StatusDocument, SaysInABoundedSentenceWhyTheLastCheckpointFailed) {
 
 TEST(StatusDocument, ShowsTheRequestThatWasTakenLastThoughTheRankKnowsOnlyOfTheOneBefore) {
   rank::RankProgress progress = a_progress();
-  progress.checkpoint_request = rank::CheckpointRecord{
+  progress.checkpoint_request = rank::RequestRecord{
       .request = {.id = "a"}, .state = contract::RequestState::done, .step = 10, .uri = "file:///c/step-10/g-1"};
   const json answered{
       {"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 10}, {"uri", "file:///c/step-10/g-1"}};
   EXPECT_EQ(json::parse(make_status_document(a_group(), {.progress = progress})).at("checkpointRequest"), answered);
-  const rank::CheckpointRecord taken{.request = {.id = "b", .then = rank::Then::exit}};
+  const rank::RequestRecord taken{.request = {.id = "b", .then = rank::Then::exit}};
   const json pending{{"id", "b"}, {"then", "exit"}, {"state", "Pending"}};
   for (const auto& reported : {std::optional{progress}, std::optional<rank::RankProgress>{}}) {
     const Status status{.progress = reported, .checkpoint_request = taken};
@@ -202,15 +202,15 @@ TEST(TerminationMessage, HoldsWhatTheRankReportedLastAndStillHolds) {
 
 TEST(TerminationMessage, HoldsWhatCameOfARequest) {
   const rank::RankEnd end{.exit_code = 91, .reason = "Preempted", .message = "stopped as asked", .culprit = {}};
-  const auto request_in = [&](const rank::CheckpointRecord& record) {
+  const auto request_in = [&](const rank::RequestRecord& record) {
     rank::RankProgress progress = a_progress();
     progress.checkpoint_request = record;
     return json::parse(rank::make_termination_message(end, 0, progress)).at("progress").at("checkpointRequest");
   };
-  rank::CheckpointRecord done{.request = {.id = "a", .then = rank::Then::exit},
-                              .state = contract::RequestState::done,
-                              .step = 12,
-                              .uri = "s3://m/step-12/g-1"};
+  rank::RequestRecord done{.request = {.id = "a", .then = rank::Then::exit},
+                           .state = contract::RequestState::done,
+                           .step = 12,
+                           .uri = "s3://m/step-12/g-1"};
   EXPECT_EQ(request_in(done),
             (json{{"id", "a"}, {"then", "exit"}, {"state", "Done"}, {"step", 12}, {"uri", "s3://m/step-12/g-1"}}));
   done.uri = std::string(2'000, 'u');

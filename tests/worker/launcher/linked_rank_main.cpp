@@ -39,10 +39,10 @@ int main(int argc, char** argv) {
     if (const auto failure = link->group_failure()) link->exit(*failure);
     const auto request = link->checkpoint_request();
     if (request && (!progress.checkpoint_request || progress.checkpoint_request->request != *request)) {
-      progress.checkpoint_request = rank::CheckpointRecord{.request = *request,
-                                                           .state = contract::RequestState::done,
-                                                           .step = step,
-                                                           .uri = "memory://step-" + std::to_string(step)};
+      progress.checkpoint_request = rank::RequestRecord{.request = *request,
+                                                        .state = contract::RequestState::done,
+                                                        .step = step,
+                                                        .uri = "memory://step-" + std::to_string(step)};
       link->report(progress);
     }
     if (link->is_stop_requested() || (request && request->then == rank::Then::exit)) {

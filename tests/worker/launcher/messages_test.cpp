@@ -28,13 +28,13 @@ TEST(RankMessages, AreReadBackAsTheyWereSent) {
                                               .bytes = 77,
                                               .duration_seconds = 1.5};
   progress.checkpoint_error = "rank 1: putting s3://m/step-110: 503";
-  progress.checkpoint_request = rank::CheckpointRecord{
+  progress.checkpoint_request = rank::RequestRecord{
       .request = {.id = "a"}, .state = contract::RequestState::done, .step = 100, .uri = "s3://m/step-100/g-1"};
   progress.waiting_for = "nobody";
   rank::RankProgress failing{.phase = "Training"};
-  failing.checkpoint_request = rank::CheckpointRecord{.request = {.id = "a", .then = rank::Then::exit},
-                                                      .state = contract::RequestState::failed,
-                                                      .message = "the disk is full"};
+  failing.checkpoint_request = rank::RequestRecord{.request = {.id = "a", .then = rank::Then::exit},
+                                                   .state = contract::RequestState::failed,
+                                                   .message = "the disk is full"};
   const std::vector<rank::RankMessage> messages{
       rank::Alive{},
       rank::Beat{},

@@ -48,19 +48,19 @@ TEST_F(StatusServerTest, TakesARequestAndShowsWhatComesOfIt) {
   EXPECT_EQ(status().at("checkpointRequest"), (json{{"id", "a"}, {"then", "continue"}, {"state", "Pending"}}));
   EXPECT_EQ(server_->take_checkpoint_request(), (rank::CheckpointRequest{.id = "a"}));
 
-  const rank::CheckpointRecord done{
+  const rank::RequestRecord done{
       .request = {.id = "a"}, .state = contract::RequestState::done, .step = 7, .uri = "s3://m/step-7/g-1"};
   server_->update({.progress = rank::RankProgress{.phase = "Training", .checkpoint_request = done}}, false);
-  EXPECT_EQ(server_->checkpoint_record(), done);
+  EXPECT_EQ(server_->request_record(), done);
   const json shown{{"id", "a"}, {"then", "continue"}, {"state", "Done"}, {"step", 7}, {"uri", "s3://m/step-7/g-1"}};
   EXPECT_EQ(status().at("checkpointRequest"), shown);
   EXPECT_EQ(json::parse(post(R"({"id": "a"})")->body), shown);
 
   EXPECT_EQ(post(R"({"id": "b"})")->status, 202);
-  const rank::CheckpointRecord failed{
+  const rank::RequestRecord failed{
       .request = {.id = "b"}, .state = contract::RequestState::failed, .message = "the disk is full"};
   server_->update({.progress = rank::RankProgress{.phase = "Done", .checkpoint_request = failed}}, true);
-  EXPECT_EQ(server_->checkpoint_record(), failed) << "the last report has an outcome too";
+  EXPECT_EQ(server_->request_record(), failed) << "the last report has an outcome too";
   EXPECT_EQ(post(R"({"id": "c"})")->status, 409);
 }
 

@@ -8,7 +8,7 @@ namespace trainyard::train {
 namespace {
 
 using contract::RequestState;
-using rank::CheckpointRecord;
+using rank::RequestRecord;
 using rank::Then;
 
 TEST(CheckpointRequests, AreAnsweredByASaveThatBeginsAfterThem) {
@@ -26,7 +26,7 @@ TEST(CheckpointRequests, AreAnsweredByASaveThatBeginsAfterThem) {
   EXPECT_FALSE(requests.is_save_asked()) << "the save under way will answer it";
   requests.saved({.step = 2, .uri = "s3://m/step-2"});
   EXPECT_EQ(requests.record(),
-            (CheckpointRecord{.request = {.id = "a"}, .state = RequestState::done, .step = 2, .uri = "s3://m/step-2"}));
+            (RequestRecord{.request = {.id = "a"}, .state = RequestState::done, .step = 2, .uri = "s3://m/step-2"}));
   EXPECT_FALSE(requests.is_save_asked()) << "it is answered";
 }
 
@@ -41,9 +41,9 @@ TEST(CheckpointRequests, EndTrainingOnlyWhileTheyWait) {
   EXPECT_TRUE(requests.is_exit_asked());
   requests.failed("the disk is full");
   EXPECT_FALSE(requests.is_exit_asked());
-  EXPECT_EQ(requests.record(), (CheckpointRecord{.request = {.id = "b", .then = Then::exit},
-                                                 .state = RequestState::failed,
-                                                 .message = "the disk is full"}));
+  EXPECT_EQ(requests.record(), (RequestRecord{.request = {.id = "b", .then = Then::exit},
+                                              .state = RequestState::failed,
+                                              .message = "the disk is full"}));
 }
 
 TEST(CheckpointRequests, AreNewWhenAnotherCameBetween) {
@@ -66,10 +66,9 @@ TEST(CheckpointRequests, ThatStillWaitAtTheEndGetTheLastStateOrHearOfIt) {
     const std::optional<SavedState> state = is_saved ? std::optional{SavedState{.step = 9, .uri = "u"}} : std::nullopt;
     requests.end(state, "stopped as asked");
     EXPECT_EQ(requests.record(),
-              is_saved
-                  ? (CheckpointRecord{.request = {.id = "late"}, .state = RequestState::done, .step = 9, .uri = "u"})
-                  : (CheckpointRecord{
-                        .request = {.id = "late"}, .state = RequestState::failed, .message = "stopped as asked"}));
+              is_saved ? (RequestRecord{.request = {.id = "late"}, .state = RequestState::done, .step = 9, .uri = "u"})
+                       : (RequestRecord{
+                             .request = {.id = "late"}, .state = RequestState::failed, .message = "stopped as asked"}));
   }
 }
 

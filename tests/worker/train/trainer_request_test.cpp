@@ -18,8 +18,8 @@ namespace trainyard::train {
 namespace {
 
 using contract::RequestState;
-using rank::CheckpointRecord;
 using rank::CheckpointRequest;
+using rank::RequestRecord;
 using rank::Then;
 
 /// A run that saves its last step, and the checkpoints that rank 0 is asked for.
@@ -41,7 +41,7 @@ class AskedRun : public SavingRun {
     };
   }
   /// The last report of rank `rank`.
-  [[nodiscard]] std::optional<CheckpointRecord> record(std::size_t rank = 0) const {
+  [[nodiscard]] std::optional<RequestRecord> record(std::size_t rank = 0) const {
     return run.ranks[rank].link->reports().back().checkpoint_request;
   }
   /// Makes every put of rank 1 for step `step` fail.
@@ -53,12 +53,12 @@ class AskedRun : public SavingRun {
   }
 };
 
-CheckpointRecord done(const CheckpointRequest& request, std::int64_t step) {
+RequestRecord done(const CheckpointRequest& request, std::int64_t step) {
   return {
       .request = request, .state = RequestState::done, .step = step, .uri = fmt::format("memory://step-{}/g-1", step)};
 }
 
-CheckpointRecord failed(const CheckpointRequest& request, const std::string& why) {
+RequestRecord failed(const CheckpointRequest& request, const std::string& why) {
   return {.request = request, .state = RequestState::failed, .message = why};
 }
 
