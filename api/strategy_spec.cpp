@@ -22,6 +22,9 @@ constexpr EnumNames<StrategyName, 7> strategy_names{{{"ddp", StrategyName::ddp},
                                                      {"sharded", StrategyName::sharded},
                                                      {"dp", StrategyName::dp},
                                                      {"ddp2", StrategyName::ddp2}}};
+constexpr EnumNames<ProcessGroupBackend, 3> backend_names{{{"auto", ProcessGroupBackend::by_device},
+                                                           {"gloo", ProcessGroupBackend::gloo},
+                                                           {"nccl", ProcessGroupBackend::nccl}}};
 constexpr EnumNames<BaguaAlgorithm, 6> algorithm_names{
     {{"gradientAllreduce", BaguaAlgorithm::gradient_allreduce},
      {"bytegrad", BaguaAlgorithm::bytegrad},
@@ -92,6 +95,7 @@ bool has_replicas(const StrategySpec& strategy) {
 
 void read_strategy(FieldReader& fields, StrategySpec& strategy) {
   fields.read("name", strategy.name, strategy_names);
+  fields.read("processGroupBackend", strategy.process_group_backend, backend_names);
   fields.read("gradientCompression", strategy.gradient_compression, compression_names);
   fields.read_object("powerSgd", [&](FieldReader& power_sgd) {
     power_sgd.read("rank", strategy.power_sgd.rank, rank_range);
@@ -119,6 +123,8 @@ void read_strategy(FieldReader& fields, StrategySpec& strategy) {
 json to_json(const StrategySpec& strategy) {
   // A field that not every strategy takes is written only where it says something: beside `single` it is refused.
   json object{{"name", text_of(strategy.name, strategy_names)}};
+  if (strategy.process_group_backend != ProcessGroupBackend::by_device)
+    object["processGroupBackend"] = text_of(strategy.process_group_backend, backend_names);
   if (strategy.gradient_compression != GradientCompression::none)
     object["gradientCompression"] = text_of(strategy.gradient_compression, compression_names);
   if (!strategy.broadcast_buffers) object["broadcastBuffers"] = false;

@@ -20,6 +20,13 @@ enum class StrategyName {
   ddp2,  ///< As dp within each pod, and as ddp between the pods.
 };
 
+/// What carries the exchanges between ranks.
+enum class ProcessGroupBackend {
+  by_device,  ///< NCCL between GPUs, Gloo between CPUs.
+  gloo,       ///< Gloo, also between GPUs.
+  nccl,       ///< NCCL; a rank without a GPU does not train.
+};
+
 /// The form in which a gradient is sent.
 enum class GradientCompression {
   none,      ///< As it is.
@@ -61,6 +68,7 @@ struct PowerSgdSpec {
 
 struct StrategySpec {
   StrategyName name = StrategyName::ddp;
+  ProcessGroupBackend process_group_backend = ProcessGroupBackend::by_device;
   GradientCompression gradient_compression = GradientCompression::none;
   PowerSgdSpec power_sgd;
   /// Gradients are sent once about so many MiB of them are there. Absent: 25, or 10 with bagua. Not for horovod.

@@ -22,9 +22,12 @@ namespace {
 
 using nlohmann::json;
 
-/// Sets gpusPerPod, and leaves out the GPUs that containers ask for, which would have to be as many.
+/// Sets gpusPerPod, and leaves out the GPUs that containers ask for, which would have to be as many. Without GPUs it
+/// leaves out strategy.processGroupBackend nccl too.
 void set_gpus(json& spec, std::int64_t per_pod) {
   spec["gpusPerPod"] = per_pod;
+  const auto backend = "/training/strategy/processGroupBackend"_json_pointer;
+  if (per_pod == 0 && spec.contains(backend) && spec.at(backend) == "nccl") spec[backend] = "auto";
   const auto containers = "/template/spec/containers"_json_pointer;
   if (!spec.contains(containers)) return;
   for (json& container : spec[containers]) {

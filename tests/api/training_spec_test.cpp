@@ -80,6 +80,10 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
                           .fusion_threshold_mib = 0,
                           .gradient_predivide_factor = 2.5};
        }},
+      {R"({"strategy": {"processGroupBackend": "gloo"}})",
+       [](TrainingSpec& spec) { spec.strategy.process_group_backend = ProcessGroupBackend::gloo; }},
+      {R"({"strategy": {"processGroupBackend": "nccl"}})",
+       [](TrainingSpec& spec) { spec.strategy.process_group_backend = ProcessGroupBackend::nccl; }},
       {R"({"strategy": {"timeline": true}})", [](TrainingSpec& spec) { spec.strategy.timeline = true; }},
       {R"({"strategy": {"autotune": true}})", [](TrainingSpec& spec) { spec.strategy.autotune = true; }},
       {R"({"strategy": {"name": "horovod", "autotune": true}})",

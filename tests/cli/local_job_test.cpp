@@ -34,6 +34,17 @@ TEST(AdaptToMachine, WithoutGpusTrainsOnTheCpuAndSaysSo) {
                               "This machine has no GPU: gpusPerPod is 0 instead of 1, and training runs on the CPU."));
 }
 
+TEST(AdaptToMachine, WithoutGpusGlooCarriesTheExchanges) {
+  for (const auto& [asked, expected] : {std::pair{"nccl", "auto"}, {"gloo", "gloo"}}) {
+    json job = a_job(training);
+    job["spec"]["training"]["strategy"] = {{"processGroupBackend", asked}};
+    const auto adapted = adapt_to_machine(job, {}, {}, "/run/checkpoints");
+    ASSERT_TRUE(adapted) << adapted.error().message;
+    EXPECT_EQ(adapted->object["spec"]["training"]["strategy"], (json{{"processGroupBackend", expected}}));
+    EXPECT_TRUE(api::validate_training_job(adapted->object).empty());
+  }
+}
+
 TEST(AdaptToMachine, WithoutGpusDpAndDdp2DivideBatchesAmongAsManyReplicas) {
   for (const char* name : {"dp", "ddp2", "ddp"}) {
     json job = a_job(training);

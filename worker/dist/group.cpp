@@ -10,6 +10,7 @@
 #include "common/try.hpp"
 #include "worker/dist/device_choice.hpp"
 #include "worker/dist/gloo_communicator.hpp"
+#include "worker/dist/host_staged_backend.hpp"
 #include "worker/dist/rendezvous.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/dist/wait_or_fail.hpp"
@@ -110,6 +111,13 @@ Error with_network_advice(Error error) {
   return error;
 }
 
+/// Makes the Gloo of `to` carry the tensors of the CUDA device too.
+void add_staging(c10d::ProcessGroup& to) {
+  // As a backend of another kind: torch would take the one that is there for any second one of its kind.
+  to.setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::CUSTOM,
+                make_host_staged_backend(to.getBackend(c10::DeviceType::CPU)));
+}
+
 /// Adds NCCL to `to`. Connecting blocks for as long as a rank does not come or an address is not reached.
 Result<void> connect_nccl(c10d::ProcessGroup& to, const std::string& name, const CudaModule& module,
                           const c10::intrusive_ptr<c10d::Store>& group_store, rank::RankLink& link,
@@ -134,6 +142,13 @@ Result<void> connect_nccl(c10d::ProcessGroup& to, const std::string& name, const
 Result<const CudaModule*> module_of(const GroupOptions& options) {
   if (options.cuda_module != nullptr) return options.cuda_module;
   return load_cuda_module(rank::process_environment());
+}
+
+void add_staging_of_all(Group& group) {
+  add_staging(*group.process_group);
+  if (!group.pods || group.pods->is_one_pod()) return;
+  add_staging(*group.pods->own);
+  if (group.pods->is_first_rank()) add_staging(*group.pods->first_ranks);
 }
 
 /// All ranks of a process group come to it: each rank connects to all, then to its pod, and a first rank to the others.
@@ -168,7 +183,8 @@ Result<ProcessGroup> connect_some(const GlooMaker& maker, rank::RankLink& link, 
     if (const auto failure = link.group_failure()) return fail(ErrorKind::cancelled, failure->message);
     return fail(ErrorKind::unavailable, fmt::format("{}: {}", what, message_of(error)));
   }
-  if (options.cuda_device) {
+  if (options.cuda_device && options.has_gloo_alone) add_staging(*made);
+  if (options.cuda_device && !options.has_gloo_alone) {
     const CudaModule* const module = TRY(module_of(options));
     TRY(connect_nccl(*made, "nccl." + name, *module, maker.store(), link, options));
   }
@@ -243,7 +259,8 @@ Result<Group> form_group(const rank::GroupEnvironment& environment, rank::RankLi
     if (const auto failure = link.group_failure()) return fail(ErrorKind::cancelled, failure->message);
     return fail(ErrorKind::unavailable, "connecting to the other ranks: " + message_of(error));
   }
-  if (options.cuda_device) TRY(connect_nccl_of_all(group, link, options));
+  if (options.cuda_device && options.has_gloo_alone) add_staging_of_all(group);
+  if (options.cuda_device && !options.has_gloo_alone) TRY(connect_nccl_of_all(group, link, options));
   group.process_group->setGroupName("trainyard");
   return group;
 }

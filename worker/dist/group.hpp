@@ -30,6 +30,7 @@ struct GroupOptions {
   std::chrono::milliseconds checkpoint_deadline{std::chrono::hours{6}};
   /// The CUDA device of this rank, for whose tensors NCCL is added.
   std::optional<std::int64_t> cuda_device;
+  bool has_gloo_alone = false;  ///< Tensors of the CUDA device go through the host's memory and Gloo, not by NCCL.
   /// Connects NCCL, where there is a CUDA device. nullptr: the module that load_cuda_module() finds.
   const CudaModule* cuda_module = nullptr;
   /// Makes Group::averaging_reducer.
@@ -50,8 +51,8 @@ struct Group {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   c10::intrusive_ptr<c10d::Store> store;  ///< The rendezvous store, whose host may end before the group does.
-  /// Gloo for CPU tensors and, with a device, NCCL for CUDA tensors. Exists for a group of one rank too, so that
-  /// strategies need no second path. Wait for its collectives by wait_or_fail.
+  /// Gloo for CPU tensors and, with a device, NCCL (or the host's Gloo) for CUDA tensors. Exists for a group of one
+  /// rank too, so that strategies need no second path. Wait for its collectives by wait_or_fail.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   /// With GroupOptions::has_pods, unless each pod has one rank.
   std::optional<PodGroups> pods;

@@ -36,6 +36,16 @@ struct Completion {
   }
 };
 
+/// A collective on the host may bring its results to the device (host_staged_backend.hpp), which may fail.
+void throw_if_own_device_failed(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    const FailedPart part = failed_part(error);
+    if (part == FailedPart::device || part == FailedPart::device_memory) throw;
+  }
+}
+
 Result<void> wait_on_host(const c10::intrusive_ptr<c10::ivalue::Future>& future, rank::RankLink& link,
                           std::optional<std::chrono::milliseconds> deadline, std::string_view what,
                           const std::function<bool()>& waits_for_others) {
@@ -44,8 +54,9 @@ Result<void> wait_on_host(const c10::intrusive_ptr<c10::ivalue::Future>& future,
   TRY(wait_watched({.is_done = [&] { return completion->wait_for(look_interval); },
                     .waits_for_others = [&] { return !waits_for_others || waits_for_others(); }},
                    link, deadline, what));
-  if (future->hasError()) return lost_collective(what, first_line(future->tryRetrieveErrorMessage()));
-  return {};
+  if (!future->hasError()) return {};
+  throw_if_own_device_failed(future->exception_ptr());
+  return lost_collective(what, first_line(future->tryRetrieveErrorMessage()));
 }
 
 /// A future on a device is complete once its kernels are queued, so that the work itself is polled.

@@ -54,6 +54,13 @@ OrEnd<RankDevice> open_device(const rank::Environment& environment, const rank::
                     .gpus = promised->value_or(driver.devices)};
 }
 
+Result<void> check_process_group_backend(torch::Device device, const api::StrategySpec& strategy) {
+  if (strategy.process_group_backend != api::ProcessGroupBackend::nccl || !device.is_cpu()) return {};
+  return fail(ErrorKind::invalid,
+              "training.strategy.processGroupBackend: is nccl, which carries exchanges between GPUs, but this rank "
+              "computes on the CPU: name gloo, or leave it out");
+}
+
 Result<std::vector<torch::Device>> devices_of_further_replicas(const RankDevice& own,
                                                                const rank::GroupEnvironment& group,
                                                                const api::TrainingSpec& training) {

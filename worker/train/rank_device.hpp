@@ -28,6 +28,10 @@ struct RankDevice {
 /// Chooses this rank's device and makes it ready for use.
 [[nodiscard]] OrEnd<RankDevice> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group);
 
+/// ErrorKind::invalid for a job that asks for NCCL, when this rank computes on the CPU. No API server has refused the
+/// job if torchrun or a user has started the rank.
+[[nodiscard]] Result<void> check_process_group_backend(torch::Device device, const api::StrategySpec& strategy);
+
 /// The devices of the model's replicas but the first, for the strategies dp and ddp2: on a GPU, all GPUs of the pod
 /// after `own`; on the CPU, the CPU cpuReplicas - 1 times. ErrorKind::invalid when this rank's pod has several ranks,
 /// which would share the GPUs, and for several GPUs of a job that is to be deterministic.

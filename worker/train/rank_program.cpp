@@ -99,6 +99,7 @@ OrEnd<dist::Group> form_group(const dist::Deadlines& deadlines, const rank::Grou
       .has_averaging_reducer = training.task == api::Task::fit && api::is_async(training.strategy),
       .has_pods = training.task == api::Task::fit && training.strategy.hierarchical};
   if (device.is_cuda()) options.cuda_device = device.index();
+  options.has_gloo_alone = training.strategy.process_group_backend == api::ProcessGroupBackend::gloo;
   auto formed = dist::form_group(group, link, options);
   if (!formed) return not_connected(link, formed.error());
   return std::move(*formed);
@@ -327,6 +328,8 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   if (!job) return end_rank(Stage::spec, job.error());
   run.job = std::move(*job);
   const api::TrainingSpec& training = run.job.training;
+  if (const auto checked = check_process_group_backend(device, training.strategy); !checked)
+    return end_rank(Stage::spec, checked.error());
   if (api::has_replicas(training.strategy) && opened.gpus > 1)
     run.device_name = "a GPU of node " + node_name(environment);
   apply_math_settings(training);

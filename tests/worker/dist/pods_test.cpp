@@ -200,5 +200,28 @@ TEST(FormGroup, ConnectsTheDevicesOfTheSameRanks) {
   EXPECT_EQ(connections, (std::vector<Connection>{{0, 2}, {0, 2}, {0, 3}, {1, 2}, {1, 2}, {1, 3}, {2, 3}}));
 }
 
+TEST(FormGroup, CarriesTheDevicesTensorsByGlooAloneWhereTheJobAsksForIt) {
+  const CudaModule module{.use_device = [](std::int64_t) {}, .make_nccl = note_connection};
+  connections.clear();
+  form({2, 1}, {.cuda_device = 0, .has_gloo_alone = true, .cuda_module = &module, .has_pods = true},
+       [](std::int64_t rank, const Result<Group>& group) {
+         ASSERT_TRUE(group) << group.error().message;
+         const auto is_staged = [](const c10::intrusive_ptr<c10d::ProcessGroup>& ranks) {
+           return ranks->getBackend(c10::kCUDA)->getBackendName() == "gloo through the host's memory" &&
+                  ranks->getBackend(c10::kCPU)->getBackendName() == "gloo";
+         };
+         EXPECT_TRUE(is_staged(group->process_group));
+         EXPECT_TRUE(is_staged(group->pods->own));
+         if (rank != 1) {
+           EXPECT_TRUE(is_staged(group->pods->first_ranks));
+         }
+         const std::vector<std::int64_t> alone{rank};
+         const auto set = group->connect_ranks("the process set " + std::to_string(rank), alone);
+         ASSERT_TRUE(set) << set.error().message;
+         EXPECT_TRUE(is_staged(*set));
+       });
+  EXPECT_TRUE(connections.empty()) << "NCCL was connected";
+}
+
 }  // namespace
 }  // namespace trainyard::dist

@@ -29,6 +29,18 @@ api::TrainingSpec on_cpu(std::int64_t replicas) {
   return training;
 }
 
+TEST(CheckProcessGroupBackend, RefusesNcclWithoutAGpu) {
+  using api::ProcessGroupBackend;
+  for (const auto backend : {ProcessGroupBackend::by_device, ProcessGroupBackend::gloo, ProcessGroupBackend::nccl}) {
+    const api::StrategySpec strategy{.process_group_backend = backend};
+    EXPECT_TRUE(check_process_group_backend({torch::kCUDA, 0}, strategy));
+    EXPECT_EQ(check_process_group_backend(torch::kCPU, strategy).has_value(), backend != ProcessGroupBackend::nccl);
+  }
+  const auto refused = check_process_group_backend(torch::kCPU, {.process_group_backend = ProcessGroupBackend::nccl});
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(refused.error().message, HasSubstr("this rank computes on the CPU: name gloo, or leave it out"));
+}
+
 TEST(DevicesOfFurtherReplicas, AreAllGpusOfThePodButTheRanksOwn) {
   const rank::GroupEnvironment alone{};
   EXPECT_THAT(*devices_of_further_replicas(gpu(3), alone, on_cpu(8)),
