@@ -25,10 +25,7 @@ struct AwsCredentialSource {
 
 /// The credentials for s3:// of the first source that has some, renewed before they expire. aws_credential_sources()
 /// gives the order: the environment's key, web identity, the profile, the container's agent, the instance's metadata.
-/// Other stores take the first of these that is set up (open_store()). gs://: the file that
-/// GOOGLE_APPLICATION_CREDENTIALS names, gcloud's file, the metadata server. az://: a connection string, an account's
-/// key, a SAS token, a client's secret, workload identity, the az tool's login, a managed identity. Any thread may
-/// call.
+/// open_store() (store.hpp) gives the order of the other stores. Any thread may call.
 class AwsCredentialChain {
  public:
   explicit AwsCredentialChain(std::vector<AwsCredentialSource> sources,

@@ -44,7 +44,7 @@ using Pieces = std::span<const std::span<const std::byte>>;
 /// invalid, throttled, unavailable, timeout, corrupt, io, and gone for an upload that somebody else has ended. No call
 /// returns conflict, which is the error of a run that meets another run.
 ///
-/// A new backend derives from Store: docs/extending.md, "A store (storage backend)".
+/// A new backend derives from Store, with a Scheme in uri.hpp and a branch in open_store() (docs/extending.md).
 class Store {
  public:
   virtual ~Store() = default;

@@ -29,7 +29,7 @@ struct AttemptEnd {
 
 struct Judgement {
   std::optional<AttemptEnd> end;
-  /// The time until a second look, where there is no `end` yet because a better witness may still come.
+  /// The time until a second look, where there is no `end` yet because better evidence may still come.
   std::optional<std::chrono::milliseconds> requeue_after;
   std::vector<std::string> absent_pods;  ///< Names of the attempt's pods that existed and no longer do.
 };

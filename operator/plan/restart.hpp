@@ -26,10 +26,12 @@ struct RestartDecision {
 
 /// Applies `spec.restart` to the end of an attempt. The cause `application` is paid from spec.restart.application,
 /// `infrastructure` and `deleted` from spec.restart.infrastructure. The first failure since the last checkpoint,
-/// unless the application caused it, is followed by a restart at once; every other failure waits for backoff. Jitter is
-/// a function of the job's UID and attempt.
+/// unless the application caused it, is followed by a restart at once; every other failure waits for backoff. The
+/// backoff's jitter is a function of the job's UID and attempt.
 ///
-/// A new rule for restarts is a field of api::RestartSpec that is applied here: docs/extending.md, "A restart policy".
+/// A new rule for restarts is a field of api::RestartSpec (api/training_job.hpp) that is applied here. The field is
+/// read in api/training_job.cpp and described in crds/; a new kind of evidence goes into cause.cpp. All places:
+/// docs/extending.md, "A restart policy".
 [[nodiscard]] RestartDecision decide_restart(const api::TrainingJob& job, const AttemptEnd& end);
 
 /// If a member of the current attempt is lost, begins the next attempt, or fails the job when a restart cannot help or

@@ -31,13 +31,20 @@ class Executor {
   /// decisions are refused as well.
   [[nodiscard]] Result<void> write_status(const api::TrainingJob& job, const api::TrainingJobStatus& status);
 
-  /// Carries out `actions` in three stages: (1) checks the template and prepares the service; (2) deletes and creates
-  /// pods concurrently, rank 0's pod first, and makes the service select the new pods once all are created; (3) deletes
-  /// the service or the job and changes its finalizer. Leaves out stage 3 if anything before it failed.
+  /// Carries out `actions` in three stages: (1) checks the template, and creates the service or has it select no pod;
+  /// (2) deletes and creates pods concurrently, rank 0's pod first, and makes the service select the new pods once all
+  /// are created; (3) deletes the service or the job and changes its finalizer. Leaves out stage 3 if anything before
+  /// it failed.
   ///
   /// After a failed create no further create begins; deletes go on. A refused create (quota, admission, a wrong
-  /// template, a taken name) is remembered for the next plan and is no error. An error names the first failed
-  /// create (if not refused) and delete. docs/design-operator.md: "What happens on a 409?".
+  /// template, a taken name) is remembered for the next plan, and act() succeeds if nothing else failed. An error
+  /// names the first failed create, unless that one was refused, and the first failed delete.
+  ///
+  /// A create that meets an object of its name (409) succeeds if that is the job's own, and is the refusal NameConflict
+  /// if not; a delete that meets another UID (409) succeeds, since ours is gone. A finalizer that meets a 409 is left
+  /// for the next plan, which finds the job as it is now. Any other 409 is an error, and is tried again with backoff.
+  /// docs/design-operator.md, "What happens on a 409?", has the pauses, and the 409s of other calls (the Lease, rank
+  /// 0's server, stores).
   [[nodiscard]] Result<void> act(const api::TrainingJob& job, const std::vector<plan::Action>& actions);
 
   /// Creates the events. One that cannot be written is logged and not tried again.
@@ -71,15 +78,14 @@ class Executor {
   Result<void> prepare(const api::TrainingJob& job, const plan::Action& action);
   /// Carries out an action of the last stage.
   Result<void> conclude(const api::TrainingJob& job, const plan::Action& action);
-  /// Deletes the object. False if there was none with this UID, also if another object has the name by now.
+  /// Deletes the object. False if there was none with this UID.
   Result<bool> remove(const kube::ResourceType& type, const control::ObjectKey& key, const std::string& uid);
   Result<void> remove_unlabelled(const api::TrainingJob& job, const kube::ResourceType& type,
                                  const api::Metadata& metadata);
   Result<void> remove_pod(const api::TrainingJob& job, const plan::DeletePod& action);
   Result<void> remove_service(const api::TrainingJob& job, const plan::DeleteService& action);
   Result<void> remove_job(const api::TrainingJob& job, const plan::DeleteJob& action);
-  /// Adds or removes our finalizer. Keeps the finalizers of others: if the job's version has changed, reads the job and
-  /// leaves the finalizer to the next plan.
+  /// Adds or removes our finalizer. Keeps the finalizers of others: the patch fails if the job's version has changed.
   Result<void> set_finalizer(const api::TrainingJob& job, bool is_wanted);
   Result<void> add_finalizer(const api::TrainingJob& job);
   /// Remembers why the creates stopped. Success if the reason was a refusal.

@@ -128,10 +128,11 @@ TEST(HttpApiRequests, AreSentOnceWhereAKeptConnectionIsSilent) {
 
 /// Begins an answer, and sends one more byte of it every few milliseconds until the client disconnects.
 void answer_byte_by_byte(const httplib::Request& request, std::string_view beginning) {
-  int sent = SSL_write(request.ssl, beginning.data(), static_cast<int>(beginning.size()));
+  SSL* const connection = const_cast<SSL*>(request.ssl);  // The library gives its handlers a const one.
+  int sent = SSL_write(connection, beginning.data(), static_cast<int>(beginning.size()));
   while (sent > 0) {
     std::this_thread::sleep_for(milliseconds{5});  // this server is slow on purpose
-    sent = SSL_write(request.ssl, "x", 1);
+    sent = SSL_write(connection, "x", 1);
   }
 }
 
