@@ -1,5 +1,6 @@
 #include "operator/kube/connection.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <httplib.h>
 #include <netinet/tcp.h>
@@ -9,7 +10,7 @@
 #include "common/http_status.hpp"
 #include "common/try.hpp"
 #include "operator/kube/reply.hpp"
-#include "operator/kube/request_deadline.hpp"
+#include "operator/kube/request_watchdog.hpp"
 
 namespace trainyard::kube {
 namespace {
@@ -68,7 +69,10 @@ Result<void> Connection::renew_client() {
   client.enable_server_certificate_verification(false);
   client.set_keep_alive(true);
   client.set_tcp_nodelay(true);
-  client.set_socket_options(set_socket);
+  client.set_socket_options([this](socket_t socket) {
+    set_socket(socket);
+    note_socket(socket);
+  });
   client.set_url_encode(false);
   client_ = std::move(made);
   ca_pem_ = std::move(ca_pem);
@@ -122,10 +126,9 @@ Result<HttpReply> Connection::exchange_once(httplib::Request request, millisecon
     body.append(bytes, count);
     return true;
   };
-  const httplib::Result result = [&] {
-    const RequestDeadline whole_exchange{deadline, [&] { client_->stop(); }};
-    return client_->send(request);
-  }();
+  auto watchdog = TRY(RequestWatchdog::start(deadline, [this] { shut_down(); }));
+  const httplib::Result result = client_->send(request);
+  watchdog.reset();
   if (is_too_long) return fail(ErrorKind::corrupt, fmt::format("the reply is longer than {} bytes", body_bytes_max));
   if (!result) return tl::unexpected(transport_error(static_cast<int>(result.error()), deadline, since(start)));
   return to_reply(*result, std::move(body));
@@ -150,43 +153,59 @@ Result<HttpReply> Connection::stream_once(httplib::Request request, milliseconds
   std::string refusal;
   int status = 0;
   bool is_refused_by_caller = false;
-  std::optional<RequestDeadline> headers_due;
+  auto watchdog = TRY(RequestWatchdog::start(
+      silence_max, [this] { shut_down(); }, stop));
   request.response_handler = [&](const httplib::Response& response) {
-    headers_due.reset();
     status = response.status;
     return !stop.stop_requested();
   };
   request.content_receiver = [&](const char* bytes, std::size_t count, std::uint64_t, std::uint64_t) {
-    heard_at = steady_clock::now();
     if (stop.stop_requested()) return false;
     const std::string_view text{bytes, count};
-    if (status == 200) return !(is_refused_by_caller = !on_bytes(text));
+    if (status == 200) {
+      watchdog->pause();
+      is_refused_by_caller = !on_bytes(text);
+      heard_at = steady_clock::now();
+      watchdog->restart();
+      return !is_refused_by_caller;
+    }
     refusal += text;
     return refusal.size() <= body_bytes_max;
   };
-  // Shuts the socket down, which wakes the read. A stop before the request is in flight closes nothing; the checks of
-  // `stop` see it.
-  const std::stop_callback wake{stop, [&] { client_->stop(); }};
   if (stop.stop_requested()) return tl::unexpected(stopped);
-  headers_due.emplace(silence_max, [&] { client_->stop(); });
   const httplib::Result result = client_->send(request);
-  headers_due.reset();
+  watchdog.reset();
   if (is_refused_by_caller || stop.stop_requested()) return tl::unexpected(stopped);
   if (!result) return tl::unexpected(transport_error(static_cast<int>(result.error()), silence_max, since(heard_at)));
   return to_reply(*result, std::move(refusal));
 }
 
+void Connection::note_socket(int socket) {
+  const std::scoped_lock lock{socket_mutex_};
+  socket_ = FileDescriptor{::fcntl(socket, F_DUPFD_CLOEXEC, 0)};
+}
+
+void Connection::shut_down() {
+  const std::scoped_lock lock{socket_mutex_};
+  if (socket_) ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
 Error Connection::transport_error(int httplib_error, milliseconds limit, milliseconds silent_for) const {
   const std::string server = fmt::format("the API server at {}:{}", config_.host, config_.port);
   const std::string waited = fmt::format("{} did not answer within {} ms", server, limit.count());
-  switch (static_cast<httplib::Error>(httplib_error)) {
+  const auto error = static_cast<httplib::Error>(httplib_error);
+  if (error == httplib::Error::SSLConnection && !certificate_check_.refusal.empty()) {
+    return {.kind = ErrorKind::unavailable,
+            .message = fmt::format("the certificate of {} is not trusted: {}; check the CA and the server's name",
+                                   server, certificate_check_.refusal),
+            .retry_after = {}};
+  }
+  // The library returns one error for a read that timed out and for a broken connection, and Canceled for what
+  // exchange_once() has refused after its deadline.
+  if (silent_for >= limit || error == httplib::Error::Canceled)
+    return {.kind = ErrorKind::timeout, .message = waited, .retry_after = {}};
+  switch (error) {
     case httplib::Error::SSLConnection:
-      if (!certificate_check_.refusal.empty()) {
-        return {.kind = ErrorKind::unavailable,
-                .message = fmt::format("the certificate of {} is not trusted: {}; check the CA and the server's name",
-                                       server, certificate_check_.refusal),
-                .retry_after = {}};
-      }
       return {.kind = ErrorKind::unavailable,
               .message = fmt::format("the TLS handshake with {} failed", server),
               .retry_after = {}};
@@ -195,15 +214,11 @@ Error Connection::transport_error(int httplib_error, milliseconds limit, millise
           .kind = ErrorKind::timeout, .message = fmt::format("no connection to {} in time", server), .retry_after = {}};
     case httplib::Error::Connection:
       return {.kind = ErrorKind::unavailable, .message = fmt::format("no connection to {}", server), .retry_after = {}};
-    case httplib::Error::Canceled:
-      return {.kind = ErrorKind::timeout, .message = waited, .retry_after = {}};
     default:
-      break;
+      return {.kind = ErrorKind::unavailable,
+              .message = fmt::format("the connection to {} broke", server),
+              .retry_after = {}};
   }
-  // The library returns one error for a read that timed out and for a broken connection.
-  if (silent_for >= limit) return {.kind = ErrorKind::timeout, .message = waited, .retry_after = {}};
-  return {
-      .kind = ErrorKind::unavailable, .message = fmt::format("the connection to {} broke", server), .retry_after = {}};
 }
 
 Result<ConnectionPool::Lease> ConnectionPool::lease(std::chrono::milliseconds deadline) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/file_descriptor.hpp"
 #include "common/result.hpp"
 #include "operator/kube/credentials.hpp"
 #include "operator/kube/tls.hpp"
@@ -74,6 +75,11 @@ class Connection {
   [[nodiscard]] Result<HttpReply> stream_once(httplib::Request request, std::chrono::milliseconds silence_max,
                                               const std::function<bool(std::string_view)>& on_bytes,
                                               const std::stop_token& stop);
+  /// Lets shut_down() end the request that uses `socket`.
+  void note_socket(int socket);
+  /// Ends the request in flight, also while it connects. Any thread may call. The library's own stop() waits until the
+  /// connection is made.
+  void shut_down();
   [[nodiscard]] Error transport_error(int httplib_error, std::chrono::milliseconds limit,
                                       std::chrono::milliseconds silent_for) const;
 
@@ -81,6 +87,8 @@ class Connection {
   CertificateCheck certificate_check_;  // outlives client_, whose handshakes write it
   std::string ca_pem_;                  // the authorities that client_ trusts
   std::unique_ptr<httplib::SSLClient> client_;
+  std::mutex socket_mutex_;  // guards socket_
+  FileDescriptor socket_;    // a duplicate of the descriptor of the last connection that client_ began
 };
 
 /// At most `connections_max` connections, each lent to one thread at a time. The connection that was returned last is

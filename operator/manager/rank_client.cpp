@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/try.hpp"
-#include "operator/kube/request_deadline.hpp"
+#include "operator/kube/request_watchdog.hpp"
 
 namespace trainyard::manager {
 namespace {
@@ -51,10 +51,9 @@ Result<RankReply> call_rank(const std::string& url, const std::optional<RankPost
     body.append(bytes, count);
     return body.size() <= body_bytes_max && std::chrono::steady_clock::now() < end;
   };
-  const auto result = [&] {
-    const kube::RequestDeadline whole_request{deadline, [&] { client.stop(); }};
-    return client.send(request);
-  }();
+  auto watchdog = TRY(kube::RequestWatchdog::start(deadline, [&] { client.stop(); }));
+  const auto result = client.send(request);
+  watchdog.reset();
   const std::string tried = fmt::format("{} {}", request.method, url);
   if (body.size() > body_bytes_max)
     return fail(ErrorKind::corrupt, fmt::format("{}: more than {} bytes came", tried, body_bytes_max));

@@ -106,7 +106,7 @@ json build_pod(const api::TrainingJob& job, std::int64_t pod_index, const Cluste
   // A rank that lacks a GPU names its node in its message.
   if (spec.gpus_per_pod > 0 || (spec.checkpoint && spec.checkpoint->local)) add_node_name(worker);
   add_cpu_request(worker);
-  add_tpu_environment(worker, job, pod_index);
+  add_tpu_environment(worker, job, pod_index, traits);
   add_devices(worker, spec.gpus_per_pod);
   add_shared_memory(pod_spec, worker);
   if (spec.training && !spec.training->data.volume_claim.empty()) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "operator/manifest/containers.hpp"
@@ -20,21 +21,37 @@ constexpr std::string_view tpu_resource = "google.com/tpu";
 constexpr std::int64_t hosts_max = 1000;
 
 bool asks_for_tpu(const json& container) {
-  return devices_of(container).contains(std::string{tpu_resource});
+  const std::string name{tpu_resource};
+  if (!devices_of(container).contains(name)) return false;
+  const json& resources = container.at("resources");
+  return std::ranges::any_of(std::array{"limits", "requests"}, [&](const char* kind) {
+    const json amount = resources.value(kind, json::object()).value(name, json{0});
+    return amount != 0 && amount != "0";
+  });
 }
 
+/// Adds the variable before those of the template, which may then refer to it.
 void add_unless_set(json& container, std::string_view name, std::string value) {
-  json& environment = container["env"];
+  auto& environment = container["env"].get_ref<json::array_t&>();
   const bool is_set = std::ranges::any_of(environment, [&](const json& set) { return set.value("name", "") == name; });
-  if (!is_set) environment.push_back({{"name", name}, {"value", std::move(value)}});
+  if (is_set) return;
+  json variable{{"name", name}, {"value", std::move(value)}};
+  environment.insert(environment.begin(), std::move(variable));
 }
 
-std::string host_names(const api::TrainingJob& job) {
+/// The name or address by which the other pods reach the pod. A name leaves out the namespace: all pods are in it, and
+/// its domain is the first that a pod's resolver tries.
+std::string short_host(const PodPlace& place, const ClusterTraits& traits) {
+  std::string host = traits.address_of(place).host;
+  const std::string domain = fmt::format(".{}.svc", place.name_space);
+  if (host.ends_with(domain)) host.resize(host.size() - domain.size());
+  return host;
+}
+
+std::string host_names(const api::TrainingJob& job, const ClusterTraits& traits) {
   std::string names;
-  for (std::int64_t i = 0; i < job.status.replicas.desired; ++i) {
-    const PodPlace place = place_of(job, job.status.attempt, i);
-    names += fmt::format("{}{}.{}", i == 0 ? "" : ",", place.pod, place.service);
-  }
+  for (std::int64_t i = 0; i < job.status.replicas.desired; ++i)
+    names += (i == 0 ? "" : ",") + short_host(place_of(job, job.status.attempt, i), traits);
   return names;
 }
 
@@ -59,10 +76,11 @@ std::string tpu_fault(const json& container, const api::TrainingJobSpec& spec) {
   return {};
 }
 
-void add_tpu_environment(json& container, const api::TrainingJob& job, std::int64_t pod_index) {
+void add_tpu_environment(json& container, const api::TrainingJob& job, std::int64_t pod_index,
+                         const ClusterTraits& traits) {
   if (!asks_for_tpu(container)) return;
   add_unless_set(container, "TPU_WORKER_ID", std::to_string(pod_index));
-  add_unless_set(container, "TPU_WORKER_HOSTNAMES", host_names(job));
+  add_unless_set(container, "TPU_WORKER_HOSTNAMES", host_names(job, traits));
 }
 
 }  // namespace trainyard::manifest

@@ -147,7 +147,7 @@ Result<const CudaModule*> module_of(const GroupOptions& options) {
 void add_staging_of_all(Group& group) {
   add_staging(*group.process_group);
   if (!group.pods || group.pods->is_one_pod()) return;
-  add_staging(*group.pods->own);
+  if (group.pods->own->getSize() > 1) add_staging(*group.pods->own);
   if (group.pods->is_first_rank()) add_staging(*group.pods->first_ranks);
 }
 

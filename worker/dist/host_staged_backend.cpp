@@ -4,11 +4,16 @@
 #include <ATen/core/jit_type.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
+#include <atomic>
 #include <exception>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "worker/dist/watched_wait.hpp"
 
 namespace trainyard::dist {
 namespace {
@@ -38,26 +43,63 @@ Tensors copies_on_host(const Tensors& tensors) {
   return copies;
 }
 
+/// Waits until the results are there, for any stream.
 void copy_back(const Tensors& from, const Tensors& to) {
-  const c10::NoGradGuard no_grad;
-  // variable_data(): autograd does not take the result of a collective for a change of what a backward pass needs.
-  for (std::size_t i = 0; i < to.size(); ++i) to[i].variable_data().copy_(from[i]);
+  // The collective may have been called in this mode, whose tensors nobody outside of it may change.
+  const c10::InferenceMode inference;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    // variable_data(): autograd does not take the result of a collective for a change of what a backward pass needs.
+    to[i].variable_data().copy_(from[i]);
+    mark_queue(to[i].device())
+        .synchronize();  // copy_() does not wait for the kernel by which it fills a strided tensor.
+  }
 }
 
-/// The work that ends once the results of `work`, which are in `from`, are in `to`. The copy runs on the thread on
-/// which `work` ends, and waits for the device.
-Work with_results(const Work& work, Tensors from, Tensors to) {
-  auto done = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
-  work->getFuture()->addCallback([done, from = std::move(from), to = std::move(to)](Future& exchanged) {
-    if (exchanged.hasError()) return done->setError(exchanged.exception_ptr());
-    try {
-      copy_back(from, to);
-    } catch (const std::exception&) {
-      return done->setError(std::current_exception());
-    }
-    done->markCompleted(c10::IValue{to});
-  });
-  return c10d::Work::create_from_future(done);
+/// Ends once the results of `exchange`, which are in `from`, are in `to`. They are copied on the thread on which
+/// `exchange` ends.
+class StagedWork final : public c10d::Work {
+ public:
+  StagedWork(const c10::intrusive_ptr<c10d::Work>& exchange, Tensors from, Tensors to)
+      : state_{std::make_shared<State>()} {
+    state_->to = to;
+    exchange->getFuture()->addCallback([state = state_, from = std::move(from)](Future& exchanged) {
+      if (exchanged.hasError()) return state->done->setError(exchanged.exception_ptr());
+      state->is_exchanged = true;
+      try {
+        copy_back(from, state->to);
+      } catch (const std::exception&) {
+        return state->done->setError(std::current_exception());
+      }
+      state->done->markCompleted(c10::IValue{state->to});
+    });
+  }
+
+  [[nodiscard]] bool is_exchanged() const { return state_->is_exchanged; }
+  bool isCompleted() override { return state_->done->completed(); }
+  bool isSuccess() const override { return state_->done->completed() && !state_->done->hasError(); }
+  std::exception_ptr exception() const override {
+    return state_->done->completed() && state_->done->hasError() ? state_->done->exception_ptr() : nullptr;
+  }
+  Tensors result() override { return state_->to; }
+  void synchronize() override { state_->done->waitAndThrow(); }
+  bool wait(std::chrono::milliseconds /*timeout*/) override {
+    state_->done->waitAndThrow();
+    return true;
+  }
+  c10::intrusive_ptr<Future> getFuture() override { return state_->done; }
+
+ private:
+  /// Shared with the callback, which may run after the Work was given up.
+  struct State {
+    Tensors to;
+    std::atomic<bool> is_exchanged = false;
+    c10::intrusive_ptr<Future> done = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+  };
+  std::shared_ptr<State> state_;
+};
+
+Work with_results(const Work& exchange, Tensors from, Tensors to) {
+  return c10::make_intrusive<StagedWork>(exchange, std::move(from), std::move(to));
 }
 
 class HostStagedBackend final : public c10d::Backend {
@@ -68,8 +110,9 @@ class HostStagedBackend final : public c10d::Backend {
   const std::string getBackendName() const override { return host_->getBackendName() + " through the host's memory"; }
 
   Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
-    Tensors copies = copies_on_host(tensors);
-    return with_results(host_->broadcast(copies, options), copies, tensors);
+    const bool is_root = options.rootRank == getRank();
+    Tensors copies = is_root ? copies_on_host(tensors) : rooms_on_host(tensors);
+    return with_results(host_->broadcast(copies, options), copies, is_root ? Tensors{} : tensors);
   }
 
   Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
@@ -79,7 +122,8 @@ class HostStagedBackend final : public c10d::Backend {
 
   Work reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
     Tensors copies = copies_on_host(tensors);
-    return with_results(host_->reduce(copies, options), copies, tensors);
+    const bool is_root = options.rootRank == getRank();
+    return with_results(host_->reduce(copies, options), copies, is_root ? tensors : Tensors{});
   }
 
   Work allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override {
@@ -116,6 +160,11 @@ class HostStagedBackend final : public c10d::Backend {
 };
 
 }  // namespace
+
+bool waits_for_own_device_alone(const c10d::Work& work) {
+  const auto* staged = dynamic_cast<const StagedWork*>(&work);
+  return staged != nullptr && staged->is_exchanged();
+}
 
 c10::intrusive_ptr<c10d::Backend> make_host_staged_backend(c10::intrusive_ptr<c10d::Backend> host) {
   return c10::make_intrusive<HostStagedBackend>(std::move(host));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 
 namespace trainyard::dist {
 
@@ -12,5 +13,9 @@ namespace trainyard::dist {
 /// the host (wait_or_fail.hpp): once it is done, results may be used on every stream, and its future has the tensors of
 /// the device. The tensors must not be used between the call and the Work's end.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_host_staged_backend(c10::intrusive_ptr<c10d::Backend> host);
+
+/// True for a Work of such a backend whose exchange with other ranks is over: it waits for this rank's device alone,
+/// and fails only as this rank's own.
+[[nodiscard]] bool waits_for_own_device_alone(const c10d::Work& work);
 
 }  // namespace trainyard::dist

@@ -8,6 +8,7 @@
 
 #include "common/clock.hpp"
 #include "common/try.hpp"
+#include "worker/dist/host_staged_backend.hpp"
 #include "worker/dist/torch_error.hpp"
 #include "worker/dist/watched_wait.hpp"
 
@@ -36,26 +37,17 @@ struct Completion {
   }
 };
 
-/// A collective on the host may bring its results to the device (host_staged_backend.hpp), which may fail.
-void throw_if_own_device_failed(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    const FailedPart part = failed_part(error);
-    if (part == FailedPart::device || part == FailedPart::device_memory) throw;
-  }
-}
-
-Result<void> wait_on_host(const c10::intrusive_ptr<c10::ivalue::Future>& future, rank::RankLink& link,
-                          std::optional<std::chrono::milliseconds> deadline, std::string_view what,
-                          const std::function<bool()>& waits_for_others) {
+Result<void> wait_on_host(const c10d::Work& work, const c10::intrusive_ptr<c10::ivalue::Future>& future,
+                          rank::RankLink& link, std::optional<std::chrono::milliseconds> deadline,
+                          std::string_view what, const std::function<bool()>& waits_for_others) {
   const auto completion = std::make_shared<Completion>();
   future->addCallback([completion](c10::ivalue::Future& /*done*/) { completion->finish(); });
   TRY(wait_watched({.is_done = [&] { return completion->wait_for(look_interval); },
-                    .waits_for_others = [&] { return !waits_for_others || waits_for_others(); }},
+                    .waits_for_others =
+                        [&] { return !waits_for_own_device_alone(work) && (!waits_for_others || waits_for_others()); }},
                    link, deadline, what));
   if (!future->hasError()) return {};
-  throw_if_own_device_failed(future->exception_ptr());
+  if (waits_for_own_device_alone(work)) std::rethrow_exception(future->exception_ptr());
   return lost_collective(what, first_line(future->tryRetrieveErrorMessage()));
 }
 
@@ -82,7 +74,7 @@ Result<void> wait_or_fail(const c10::intrusive_ptr<c10d::Work>& work, rank::Rank
   } catch (const std::exception& error) {
     return lost_collective(what, message_of(error));
   }
-  if (future->devices().empty()) return wait_on_host(future, link, deadline, what, waits_for_others);
+  if (future->devices().empty()) return wait_on_host(*work, future, link, deadline, what, waits_for_others);
   try {
     return wait_on_device(work, future->devices().front(), link, deadline, what);
   } catch (const std::exception& error) {

@@ -8,6 +8,7 @@
 
 #include "operator/kube/http_api.hpp"
 #include "tests/fakes/scripted_api_server.hpp"
+#include "tests/fakes/trickling_server.hpp"
 
 // The form of each request, the name of its call in an error, and the number of times that it is sent.
 
@@ -140,7 +141,7 @@ TEST(HttpApiRequests, EndAtTheDeadlineWhereHeadersComeByteByByte) {
   for (const char* beginning : {"HTTP/1.1 2", "HTTP/1.1 200 OK\r\nX-Name: "}) {
     ScriptedApiServer server{[&](const auto& request, auto&) { answer_byte_by_byte(request, beginning); }};
     const auto start = std::chrono::steady_clock::now();
-    const auto got = api_for(server.config(), {.request_deadline = milliseconds{200}})->get(pods, "a", "b");
+    const auto got = api_for(server.config(), {.request_deadline = seconds{1}})->get(pods, "a", "b");
     ASSERT_FALSE(got) << beginning;
     EXPECT_EQ(got.error().kind, ErrorKind::timeout) << beginning;
     EXPECT_LT(std::chrono::steady_clock::now() - start, seconds{10}) << beginning;
@@ -158,6 +159,68 @@ TEST(HttpApiRequests, StreamNothingFromAServerWhoseHeadersComeByteByByte) {
       (*connection)->stream({"GET", "/", {}, {}}, milliseconds{200}, [](std::string_view) { return true; }, {});
   ASSERT_FALSE(streamed);
   EXPECT_EQ(streamed.error().kind, ErrorKind::timeout);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds{10});
+}
+
+TEST(HttpApiRequests, EndAtTheDeadlineWhereTheHandshakeComesByteByByte) {
+  // A TLS record of a handshake that has 16 KiB, of which the server never sends more than a part.
+  const fakes::TricklingServer server{std::string{"\x16\x03\x03\x40\x00", 5}};
+  const ScriptedApiServer trusted{[](const auto&, auto&) {}};
+  ClientConfig config = trusted.config();
+  config.port = server.port();
+  const auto start = std::chrono::steady_clock::now();
+  const auto got = api_for(config, {.request_deadline = milliseconds{200}})->get(pods, "a", "b");
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().kind, ErrorKind::timeout) << got.error().message;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds{10});
+}
+
+TEST(HttpApiRequests, StreamNothingOnceAskedToStopDuringTheHandshake) {
+  const fakes::TricklingServer server{std::string{"\x16\x03\x03\x40\x00", 5}};
+  const ScriptedApiServer trusted{[](const auto&, auto&) {}};
+  ClientConfig config = trusted.config();
+  config.port = server.port();
+  const auto connection = Connection::make(config);
+  ASSERT_TRUE(connection) << connection.error().message;
+  std::stop_source stop;
+  std::jthread stopper{[&] {
+    server.wait_for_client();
+    stop.request_stop();
+  }};
+  const auto start = std::chrono::steady_clock::now();
+  const auto streamed =
+      (*connection)
+          ->stream(
+              {"GET", "/", {}, {}}, std::chrono::minutes{10}, [](std::string_view) { return true; }, stop.get_token());
+  ASSERT_FALSE(streamed);
+  EXPECT_EQ(streamed.error().kind, ErrorKind::cancelled);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes{1});
+}
+
+TEST(HttpApiRequests, StreamToAReaderThatTakesItsTime) {
+  ScriptedApiServer server{[](const auto&, httplib::Response& response) { response.set_content("one", "text/plain"); }};
+  const ClientConfig config = server.config();
+  const auto connection = Connection::make(config);
+  ASSERT_TRUE(connection) << connection.error().message;
+  const auto on_bytes = [](std::string_view) {
+    std::this_thread::sleep_for(milliseconds{1'500});  // this reader is slow on purpose
+    return true;
+  };
+  const auto streamed = (*connection)->stream({"GET", "/", {}, {}}, milliseconds{500}, on_bytes, {});
+  EXPECT_TRUE(streamed) << streamed.error().message;
+}
+
+TEST(HttpApiRequests, StreamNoRefusalWhoseTextComesByteByByte) {
+  ScriptedApiServer server{[](const auto& request, auto&) {
+    answer_byte_by_byte(request, "HTTP/1.1 403 Forbidden\r\nContent-Length: 9999999\r\n\r\n");
+  }};
+  const ClientConfig config = server.config();
+  const auto connection = Connection::make(config);
+  ASSERT_TRUE(connection) << connection.error().message;
+  const auto start = std::chrono::steady_clock::now();
+  const auto streamed =
+      (*connection)->stream({"GET", "/", {}, {}}, milliseconds{500}, [](std::string_view) { return true; }, {});
+  ASSERT_FALSE(streamed);
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds{10});
 }
 

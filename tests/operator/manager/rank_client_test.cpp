@@ -1,19 +1,16 @@
 #include "operator/manager/rank_client.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
-#include "common/check.hpp"
-#include "common/interruptible_wait.hpp"
 #include "tests/fakes/fake_clock.hpp"
+#include "tests/fakes/trickling_server.hpp"
 #include "tests/operator/manager/a_running_job.hpp"
 
 namespace trainyard::manager {
@@ -206,50 +203,13 @@ TEST(CallRank, GivesUpAtTheDeadline) {
   over.notify_all();
 }
 
-/// A server that begins an answer and sends a byte every few milliseconds until its client disconnects.
-class Trickle {
- public:
-  explicit Trickle(std::string beginning) : beginning_{std::move(beginning)} {
-    socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    check(::bind(socket_, reinterpret_cast<sockaddr*>(&address), length) == 0 && ::listen(socket_, 1) == 0 &&
-              ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length) == 0,
-          "a port to listen on");
-    port_ = ntohs(address.sin_port);
-    thread_ = std::jthread{[this](const std::stop_token& stop) { run(stop); }};
-  }
-  ~Trickle() {
-    ::shutdown(socket_, SHUT_RDWR);
-    thread_.request_stop();
-    thread_.join();
-    ::close(socket_);
-  }
-  [[nodiscard]] std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/status"; }
-
- private:
-  void run(const std::stop_token& stop) const {
-    const int client = ::accept(socket_, nullptr, nullptr);
-    ::send(client, beginning_.data(), beginning_.size(), MSG_NOSIGNAL);
-    while (wait_unless_stopped(stop, milliseconds{5}) && ::send(client, "x", 1, MSG_NOSIGNAL) == 1) {
-    }
-    ::close(client);
-  }
-
-  const std::string beginning_;
-  int socket_ = -1;
-  int port_ = 0;
-  std::jthread thread_;
-};
-
 TEST(CallRank, GivesUpAtTheDeadlineOnOneThatSendsAByteNowAndThen) {
   for (const char* beginning :
        {"HTTP/1.1 2", "HTTP/1.1 200 OK\r\nX-Name: ", "HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n"}) {
-    const Trickle rank_0{beginning};
+    const fakes::TricklingServer rank_0{beginning};
     const auto start = std::chrono::steady_clock::now();
-    const auto reply = call_rank(rank_0.url(), std::nullopt, milliseconds{200});
+    const auto reply =
+        call_rank(fmt::format("http://127.0.0.1:{}/status", rank_0.port()), std::nullopt, milliseconds{200});
     ASSERT_FALSE(reply) << beginning;
     EXPECT_EQ(reply.error().kind, ErrorKind::timeout) << beginning;
     EXPECT_LT(std::chrono::steady_clock::now() - start, seconds{10}) << beginning;

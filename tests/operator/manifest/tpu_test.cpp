@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "operator/manifest/containers.hpp"
@@ -69,10 +70,30 @@ TEST(TpuPods, HaveTheTemplatesOwnVariables) {
   EXPECT_EQ(values_of(pod, "TPU_WORKER_ID"), Values{"$(RANK)"});
 }
 
+TEST(TpuPods, HaveTheirVariablesBeforeThoseThatMayReferToThem) {
+  json pod_template = json::parse(on_tpus);
+  pod_template["spec"]["containers"][0]["env"] = {{{"name", "ID"}, {"value", "$(TPU_WORKER_ID)"}}};
+  const json environment = pod_of(a_tpu_job().pod_template(pod_template.dump()), 0)["spec"]["containers"][0]["env"];
+  const auto place_of_name = [&](std::string_view name) {
+    return std::ranges::find_if(environment, [&](const json& each) { return each.at("name") == name; });
+  };
+  EXPECT_LT(place_of_name("TPU_WORKER_ID"), place_of_name("ID"));
+}
+
 TEST(TpuPods, AreThoseThatAskForTpus) {
-  const json pod = pod_of(a_job().container(), 0);
-  EXPECT_EQ(values_of(pod, "TPU_WORKER_ID"), Values{});
-  EXPECT_EQ(values_of(pod, "TPU_WORKER_HOSTNAMES"), Values{});
+  const char* for_none = R"({"spec": {"containers": [{"name": "worker", "image": "a",
+                             "resources": {"limits": {"google.com/tpu": 0}, "requests": {"google.com/tpu": "0"}}}]}})";
+  for (const JobBuilder& job : {a_job().container(), a_job().without_training().pod_template(for_none)}) {
+    const json pod = pod_of(job, 0);
+    EXPECT_EQ(values_of(pod, "TPU_WORKER_ID"), Values{});
+    EXPECT_EQ(values_of(pod, "TPU_WORKER_HOSTNAMES"), Values{});
+  }
+}
+
+TEST(TpuPods, KnowAddressesWhereTheClusterGivesNoNames) {
+  const ClusterTraits one_machine{.address_of = [](const PodPlace&) { return PodAddress{.host = "127.0.0.1"}; }};
+  const json pod = build_pod(an_observed(a_tpu_job()).build().job, 0, one_machine, {});
+  EXPECT_EQ(values_of(pod, "TPU_WORKER_HOSTNAMES"), Values{"127.0.0.1,127.0.0.1"});
 }
 
 TEST(TpuFault, SaysWhyNoPodCanBeMade) {

@@ -1,22 +1,27 @@
 #include "worker/dist/host_staged_backend.hpp"
 
 #include <ATen/Functions.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <atomic>
+#include <exception>
 #include <functional>
+#include <future>
 #include <latch>
 #include <mutex>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 #include "tests/worker/fakes/fake_rank_link.hpp"
 #include "tests/worker/fakes/late_device.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "worker/dist/steps_in_flight.hpp"
-#include "worker/dist/torch_error.hpp"
 #include "worker/dist/wait_or_fail.hpp"
 
 namespace trainyard::dist {
@@ -76,9 +81,7 @@ TEST(HostStagedBackend, AddsUpAtOneRankAndSendsFromIt) {
   with_staged_ranks([](RankThread& rank) {
     Tensors sum{on_device({5})};
     wait_for(rank.process_group->reduce(sum, {.rootRank = 1}));
-    if (rank.rank == 1) {
-      EXPECT_EQ(values_of(sum[0]), Values{10});
-    }
+    EXPECT_EQ(values_of(sum[0]), Values{rank.rank == 1 ? 10.0F : 5.0F});
     Tensors sent{on_device({rank.rank == 1 ? 7.0F : 0.0F})};
     wait_for(rank.process_group->broadcast(sent, {.rootRank = 1}));
     EXPECT_EQ(values_of(sent[0]), Values{7});
@@ -187,23 +190,81 @@ TEST(HostStagedBackend, LosesAPeerAsGlooDoes) {
   });
 }
 
-TEST(HostStagedBackend, FailsAsThisRanksOwnDeviceWhereTheResultCannotComeBack) {
-  std::latch both_are_ready{2};
-  std::atomic<int> failures = 0;
+/// The failures of the two ranks' waits for a sum, of which one rank cannot copy its result to the device.
+std::vector<std::exception_ptr> failures_of_a_copy() {
+  std::latch are_ready{2};
+  std::latch will_fail{1};
+  std::mutex mutex;
+  std::vector<std::exception_ptr> failures;
   with_staged_ranks([&](RankThread& rank) {
     Tensors sum{on_device({1})};
-    both_are_ready.arrive_and_wait();
-    static std::once_flag once;
-    std::call_once(once, [] { late_device::fail_copy_after(2); });  // Both ranks bring their numbers to the host first.
+    are_ready.arrive_and_wait();
+    if (rank.rank == 0) {
+      late_device::fail_copy_after(2);  // Both ranks first bring their numbers to the host.
+      will_fail.count_down();
+    }
+    will_fail.wait();
     FakeRankLink link;
+    const auto work = rank.process_group->allreduce(sum);
     try {
-      EXPECT_TRUE(wait_or_fail(rank.process_group->allreduce(sum), link, 1min, "the sum"));
-    } catch (const c10::Error& error) {
-      EXPECT_EQ(failed_part(error), FailedPart::device);
-      ++failures;
+      EXPECT_TRUE(wait_or_fail(work, link, 1min, "the sum"));
+      EXPECT_TRUE(work->isSuccess() && work->wait());
+    } catch (const std::exception&) {
+      EXPECT_ANY_THROW(work->wait());
+      const std::scoped_lock lock{mutex};
+      failures.push_back(std::current_exception());
     }
   });
-  EXPECT_EQ(failures, 1);
+  return failures;
+}
+
+TEST(HostStagedBackend, FailsAsThisRanksOwnWhereTheResultCannotComeBack) {
+  const auto failures = failures_of_a_copy();
+  ASSERT_EQ(failures.size(), 1U);
+  EXPECT_THROW(std::rethrow_exception(failures[0]), c10::Error);
+}
+
+TEST(HostStagedBackend, SendsNoBeatsWhileItWaitsForThisRanksDeviceAlone) {
+  std::promise<void> kernel_may_end;
+  std::latch are_ready{2};
+  std::latch kernel_has_begun{1};
+  with_staged_ranks([&](RankThread& rank) {
+    Tensors sum{on_device({1})};
+    are_ready.arrive_and_wait();
+    if (rank.rank == 1) {
+      kernel_has_begun.wait();
+      // The stream of both ranks is stuck.
+      const c10::StreamGuard other{
+          c10::impl::VirtualGuardImpl{late_device::device().type()}.getStreamFromGlobalPool(late_device::device())};
+      wait_for(rank.process_group->allreduce(sum));
+      return;
+    }
+    const auto work = rank.process_group->allreduce(sum);
+    // The result has to wait for this kernel, as the collective's input has not.
+    late_device::queue([end = kernel_may_end.get_future().share()] { end.wait(); });
+    EXPECT_FALSE(waits_for_own_device_alone(*work));
+    FakeRankLink link;
+    std::jthread other{[&] {
+      kernel_has_begun.count_down();
+      while (!waits_for_own_device_alone(*work)) std::this_thread::yield();
+      link.wait_for_looks(link.looks() + 2);  // The look that was under way may still send a beat.
+      const auto beats = link.beats();
+      link.wait_for_looks(link.looks() + 3);
+      EXPECT_EQ(link.beats(), beats);
+      kernel_may_end.set_value();
+    }};
+    ASSERT_TRUE(wait_or_fail(work, link, 1min, "the sum"));
+    EXPECT_EQ(values_of(sum[0]), Values{2});
+  });
+}
+
+TEST(HostStagedBackend, ReturnsResultsOfAnInferenceMode) {
+  with_staged_ranks([](RankThread& rank) {
+    const c10::InferenceMode inference;
+    Tensors sum{on_device({1}) * 2};
+    wait_for(rank.process_group->allreduce(sum));
+    EXPECT_EQ(values_of(sum[0]), Values{4});
+  });
 }
 
 }  // namespace

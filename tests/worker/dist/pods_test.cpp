@@ -211,7 +211,9 @@ TEST(FormGroup, CarriesTheDevicesTensorsByGlooAloneWhereTheJobAsksForIt) {
                   ranks->getBackend(c10::kCPU)->getBackendName() == "gloo";
          };
          EXPECT_TRUE(is_staged(group->process_group));
-         EXPECT_TRUE(is_staged(group->pods->own));
+         if (rank != 2) {
+           EXPECT_TRUE(is_staged(group->pods->own));
+         }
          if (rank != 1) {
            EXPECT_TRUE(is_staged(group->pods->first_ranks));
          }

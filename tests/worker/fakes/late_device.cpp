@@ -8,6 +8,7 @@
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/Allocator.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 #include <torch/utils.h>
@@ -278,7 +279,10 @@ std::atomic<int> copies_before_failure{-1};
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool is_non_blocking) {
   if (copies_before_failure >= 0)
     TORCH_CHECK(copies_before_failure-- != 0, "CUDA error: uncorrectable ECC error encountered");
-  queue([from, to] { on_host(to).copy_(on_host(from)); });
+  queue([from, to] {
+    const c10::InferenceMode inference;  // Either may be of that mode.
+    on_host(to).copy_(on_host(from));
+  });
   ++copies_queued;
   const auto must_wait = [&](const at::Tensor& tensor) {
     return tensor.is_cpu() && !(is_non_blocking && is_pinned(tensor.const_data_ptr()));
