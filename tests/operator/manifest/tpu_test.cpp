@@ -25,7 +25,7 @@ JobBuilder a_tpu_job() {
   return a_job().without_training().pod_template(on_tpus);
 }
 
-json pod_of(const JobBuilder& job, std::int64_t pod_index) {
+json tpu_pod(const JobBuilder& job, std::int64_t pod_index) {
   return build_pod(an_observed(job).attempt(3).build().job, pod_index, kubernetes_traits(), {});
 }
 
@@ -42,9 +42,9 @@ using Values = std::vector<std::string>;
 
 TEST(TpuPods, KnowTheirNumberAndAllHostsOfTheirAttempt) {
   for (const std::int64_t pod_index : {0, 1}) {
-    const json pod = pod_of(a_tpu_job().named("bert"), pod_index);
-    const std::string first = pod_of(a_tpu_job().named("bert"), 0).at("spec").at("hostname");
-    const std::string second = pod_of(a_tpu_job().named("bert"), 1).at("spec").at("hostname");
+    const json pod = tpu_pod(a_tpu_job().named("bert"), pod_index);
+    const std::string first = tpu_pod(a_tpu_job().named("bert"), 0).at("spec").at("hostname");
+    const std::string second = tpu_pod(a_tpu_job().named("bert"), 1).at("spec").at("hostname");
     const std::string service = pod.at("spec").at("subdomain");
     EXPECT_TRUE(first.ends_with("-3-0") && second.ends_with("-3-1")) << first << second;
     EXPECT_EQ(values_of(pod, "TPU_WORKER_ID"), Values{std::to_string(pod_index)});
@@ -53,10 +53,10 @@ TEST(TpuPods, KnowTheirNumberAndAllHostsOfTheirAttempt) {
 }
 
 TEST(TpuPods, KeepWhatTheTemplateAsksFor) {
-  const json spec = pod_of(a_tpu_job(), 0).at("spec");
+  const json spec = tpu_pod(a_tpu_job(), 0).at("spec");
   EXPECT_EQ(spec.at("nodeSelector"), json::parse(on_tpus).at("spec").at("nodeSelector"));
   EXPECT_EQ(spec.at("containers").at(0).at("resources"), json::parse(R"({"limits": {"google.com/tpu": 4}})"));
-  const json with_gpus_left_to_the_default = pod_of(a_tpu_job().gpus_per_pod(1), 0);
+  const json with_gpus_left_to_the_default = tpu_pod(a_tpu_job().gpus_per_pod(1), 0);
   EXPECT_EQ(with_gpus_left_to_the_default.at("spec").at("containers").at(0).at("resources"),
             json::parse(R"({"limits": {"google.com/tpu": 4}})"));
 }
@@ -65,7 +65,7 @@ TEST(TpuPods, HaveTheTemplatesOwnVariables) {
   json pod_template = json::parse(on_tpus);
   pod_template["spec"]["containers"][0]["env"] = {{{"name", "TPU_WORKER_HOSTNAMES"}, {"value", "a,b"}},
                                                   {{"name", "TPU_WORKER_ID"}, {"value", "$(RANK)"}}};
-  const json pod = pod_of(a_tpu_job().pod_template(pod_template.dump()), 1);
+  const json pod = tpu_pod(a_tpu_job().pod_template(pod_template.dump()), 1);
   EXPECT_EQ(values_of(pod, "TPU_WORKER_HOSTNAMES"), Values{"a,b"});
   EXPECT_EQ(values_of(pod, "TPU_WORKER_ID"), Values{"$(RANK)"});
 }
@@ -73,7 +73,7 @@ TEST(TpuPods, HaveTheTemplatesOwnVariables) {
 TEST(TpuPods, HaveTheirVariablesBeforeThoseThatMayReferToThem) {
   json pod_template = json::parse(on_tpus);
   pod_template["spec"]["containers"][0]["env"] = {{{"name", "ID"}, {"value", "$(TPU_WORKER_ID)"}}};
-  const json environment = pod_of(a_tpu_job().pod_template(pod_template.dump()), 0)["spec"]["containers"][0]["env"];
+  const json environment = tpu_pod(a_tpu_job().pod_template(pod_template.dump()), 0)["spec"]["containers"][0]["env"];
   const auto place_of_name = [&](std::string_view name) {
     return std::ranges::find_if(environment, [&](const json& each) { return each.at("name") == name; });
   };
@@ -84,7 +84,7 @@ TEST(TpuPods, AreThoseThatAskForTpus) {
   const char* for_none = R"({"spec": {"containers": [{"name": "worker", "image": "a",
                              "resources": {"limits": {"google.com/tpu": 0}, "requests": {"google.com/tpu": "0"}}}]}})";
   for (const JobBuilder& job : {a_job().container(), a_job().without_training().pod_template(for_none)}) {
-    const json pod = pod_of(job, 0);
+    const json pod = tpu_pod(job, 0);
     EXPECT_EQ(values_of(pod, "TPU_WORKER_ID"), Values{});
     EXPECT_EQ(values_of(pod, "TPU_WORKER_HOSTNAMES"), Values{});
   }
@@ -120,7 +120,7 @@ TEST(TpuFault, SaysWhyNoPodCanBeMade) {
 
 TEST(TpuPods, HaveAListOfHostsThatLinuxTakes) {
   const JobBuilder largest = a_tpu_job().named(std::string(40, 'n')).replicas(1000);
-  const json pod = pod_of(largest, 999);
+  const json pod = tpu_pod(largest, 999);
   constexpr std::size_t bytes_max = std::size_t{128} << 10;  // MAX_ARG_STRLEN, with the name, "=" and a zero
   EXPECT_LT(values_of(pod, "TPU_WORKER_HOSTNAMES").at(0).size() + std::string_view{"TPU_WORKER_HOSTNAMES="}.size() + 1,
             bytes_max);
