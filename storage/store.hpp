@@ -96,7 +96,7 @@ struct S3Options {
 
 /// A store for `uri`: file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix,
 /// command:/program?folder=/folder, or https://host/folder to read only. Contacts no server yet. ErrorKind::invalid for
-/// another scheme, a relative path and a wrong variable; the message says what would be right.
+/// another scheme, a relative path and a wrong environment variable; the message says what would be right.
 ///
 /// At the first request the store takes the first credentials that are set up, in the order of that cloud's clients:
 ///   - s3 (aws_credential_sources()): the environment's key, web identity, the profile, the container's agent, the

@@ -6,17 +6,19 @@
 #include "common/result.hpp"
 #include "storage/store.hpp"
 
-/// Decides which run may claim a prefix, and keeps two writers of one prefix apart.
+/// Decides which run may claim a prefix, and keeps two writers of one prefix apart. docs/glossary.md explains run,
+/// generation, claim, life and sign of life.
 ///
-/// After a restart the newest attempt alone completes checkpoints, with the exception below: its rank 0 claims the next
-/// generation, which fences all lower ones. A fenced run may still put data files. Its rank 0 calls check_newest()
+/// After a restart the newest attempt alone completes checkpoints: its rank 0 claims the next generation, which fences
+/// all lower ones. A fenced run may still put data files. Its rank 0 calls check_newest()
 /// before and after it puts a manifest. A call fails if the run has been fenced by then. The save then fails too, and
 /// the run ends with exit code 92, or 93 if another job fenced it.
 ///
-/// The exception: a run that is fenced between the two calls still puts the manifest. The newest attempt loads that
-/// checkpoint if it finds the manifest when it lists the prefix again, before it closes its claim. If it does not find
-/// the manifest, and the checkpoint's step is later than the one from which the newest attempt resumed, the checkpoint
-/// is superseded: no restore takes it. If the step is not later, the checkpoint is one like any other.
+/// There is one exception: a run that is fenced between the two calls still puts the manifest. The newest attempt has
+/// claimed by then, and lists the prefix once more before it says in its claim from which step it resumes. It loads
+/// that checkpoint if it finds the manifest. If it does not, and the checkpoint's step is later than the one from which
+/// the newest attempt resumed, the checkpoint is superseded: no restore takes it. If the step is not later, the
+/// checkpoint is one like any other.
 ///
 /// Where the store has no conditional create, a writer asks for an object right before it puts the object. Two writers
 /// that put within one round trip of each other both believe that the object is theirs. The writer whose claim was

@@ -40,9 +40,11 @@ inline constexpr std::chrono::milliseconds witness_wait{2'000};
 
 /// Decides whether the attempt has lost a member, which member is the culprit, and which cause that is charged to.
 ///
-/// Exit codes are those of api/contract.hpp. The best witness decides. From best to worst:
+/// Exit codes are those of api/contract.hpp. A lost member is a witness of the attempt's end. The best one decides.
+/// From best to worst:
 ///   1. a container that ended with 93 (a restart cannot help);
-///   2. a pod that the system or its node ended, whose node is unreachable, or whose container was lost or could not be
+///   2. a pod that Kubernetes or the pod's node ended, whose node is unreachable, or whose container was lost or could
+///   not be
 ///      started though the image has its command;
 ///   3. a pod that is gone, or that is being deleted and whose container has failed with another code than 90;
 ///   4. a pod that is being deleted and whose container has not ended. While the container of a job with checkpoints

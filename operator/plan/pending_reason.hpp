@@ -14,7 +14,7 @@ namespace trainyard::plan {
 /// ClaimMissing, ClaimPending, SchedulingGated, ImagePull, SecretMissing, ConfigMapMissing, VolumeMount,
 /// ContainerConfig, ContainerCreating, QuotaExceeded, AdmissionRefused, NameConflict, ApiUnavailable. The last four are
 /// about objects that could not be created: update_phase() (phase.hpp) looks for them first, and then for what pods
-/// say. NameConflict: another's object has the name of one that the job needs. ApiUnavailable: creates have failed for
+/// say. NameConflict: somebody else's object has a name that the job needs. ApiUnavailable: creates have failed for
 /// 5 s. A job without a reason is Pending only before its first attempt. While an attempt starts, the job is Starting
 /// if the attempt is the first one or follows a suspension or an edit of the spec, and Restarting otherwise. An attempt
 /// that has been Running is never Pending again.

@@ -9,11 +9,12 @@
 namespace trainyard::launcher {
 
 /// The failure that broke the group: the first of which rank 0's launcher heard (peer_hub.hpp). Every launcher gets an
-/// equal copy, and makes the rank::RankEnd of its own ranks from it. These are two types, because a rank that did not
-/// fail must not exit with the culprit's `exit_code`: the operator would charge it with the failure.
+/// equal copy, and makes the rank::RankEnd of its own ranks from it. GroupFailure and RankEnd are two types, because a
+/// rank that did not fail must not exit with the culprit's `exit_code`: the operator would charge that rank.
 ///
-/// The culprit of a hang is the rank whose process sends no message for 10 s after its last one
-/// (TRAINYARD_HEARTBEAT_SECONDS), or no beat for 600 s after its last one (TRAINYARD_HANG_SECONDS). The 600 s do not
+/// The culprit of a hang is the rank whose process sends no message of any kind for 10 s after its last one
+/// (TRAINYARD_HEARTBEAT_SECONDS), as when it is stopped, or no beat, which says that training gets on, for 600 s after
+/// its last one (TRAINYARD_HANG_SECONDS). The 600 s do not
 /// apply while the rank's last report says that it loads, saves, meets the others or is done. A program that never
 /// sends a message is not watched. A rank that waits for the culprit in a collective does send beats. The culprit's
 /// launcher kills the culprit and names it, with reason Hang and exit code 95 (supervisor.hpp). Ranks that all wait for

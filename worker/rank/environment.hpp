@@ -9,12 +9,12 @@
 
 #include "common/result.hpp"
 
-/// How a process reads its environment. Code that reads settings takes an `Environment`, so that tests can pass a
-/// table.
+/// A rank's variables, and how a process reads them: code that reads settings takes an `Environment`, so that tests can
+/// pass a table.
 ///
-/// A rank's variables, with the values of rank 3 of four pods of one rank each. The operator sets the pod's
-/// (operator/manifest/pod_environment.hpp, which names the other files), and the launcher completes them for each rank
-/// process (worker/launcher/rank_process.cpp).
+/// Values are those of rank 3 of four pods of one rank each. The operator sets the pod's variables
+/// (operator/manifest/pod_environment.hpp), and the launcher completes them for each rank process
+/// (worker/launcher/rank_process.hpp).
 ///   - Set by the operator for the pod, and set anew by the launcher for each rank: RANK, NODE_RANK, GROUP_RANK and
 ///     ROLE_RANK 3, LOCAL_RANK 0, WORLD_SIZE 4, LOCAL_WORLD_SIZE 1, MASTER_ADDR (rank 0's pod), MASTER_PORT,
 ///     TRAINYARD_STORE_PORT and TRAINYARD_PEER_PORT. In a pod of several ranks only the launcher sets RANK, LOCAL_RANK
@@ -26,10 +26,11 @@
 ///     ATTEMPT, STATUS_PORT, GRACE_SECONDS, GPUS_PER_POD}; TRAINYARD_NODE_NAME with GPUs or local checkpoints;
 ///     TRAINYARD_CPU_MILLICORES with a CPU request.
 ///   - Set by the user: the `env` and `envFrom` of the template's container, without variables that have one of the
-///     operator's names above; and the keys of checkpoint.credentialsSecret. For gs:// these are files, and variables
-///     too only if the job also uses s3:// or az://.
+///     operator's names above.
+///   - Set by the operator: the keys of checkpoint.credentialsSecret. A job that uses gs:// alone has them as files.
 ///   - Set by the operator, each only where it applies and the template's `env` does not set it: PYTHONUNBUFFERED,
-///     HOME, USER, TORCH_NCCL_ASYNC_ERROR_HANDLING, AWS_REGION, AWS_ENDPOINT_URL_S3, GOOGLE_APPLICATION_CREDENTIALS.
+///     HOME, USER, TORCH_NCCL_ASYNC_ERROR_HANDLING, AWS_REGION, AWS_ENDPOINT_URL_S3, GOOGLE_APPLICATION_CREDENTIALS,
+///     TPU_WORKER_ID and TPU_WORKER_HOSTNAMES.
 ///   - Set by the launcher, in a pod that runs trainyard-worker (a pod that runs another program has none of these):
 ///     OMP_NUM_THREADS, with TRAINYARD_CHOSE_THREADS 1, and GLIBC_TUNABLES, where they are not set;
 ///     TRAINYARD_HAS_LAUNCHER, TRAINYARD_LAUNCHER_FOLDER, TRAINYARD_RANK_LINK_FD (the link to the launcher).

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <latch>
 #include <thread>
 
 #include "operator/kube/http_api.hpp"
@@ -127,13 +128,13 @@ TEST(HttpApiRequests, AreSentOnceWhereAKeptConnectionIsSilent) {
   EXPECT_EQ(count, 2) << "a second wait would double the deadline";
 }
 
-/// Begins an answer, and sends one more byte of it every few milliseconds until the client disconnects.
-void answer_byte_by_byte(const httplib::Request& request, std::string_view beginning) {
+/// Begins an answer, and sends `byte` after it every few milliseconds until the client disconnects.
+void answer_byte_by_byte(const httplib::Request& request, std::string_view beginning, char byte = 'x') {
   SSL* const connection = const_cast<SSL*>(request.ssl);  // The library gives its handlers a const one.
   int sent = SSL_write(connection, beginning.data(), static_cast<int>(beginning.size()));
   while (sent > 0) {
     std::this_thread::sleep_for(milliseconds{5});  // this server is slow on purpose
-    sent = SSL_write(connection, "x", 1);
+    sent = SSL_write(connection, &byte, 1);
   }
 }
 
@@ -197,17 +198,45 @@ TEST(HttpApiRequests, StreamNothingOnceAskedToStopDuringTheHandshake) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes{1});
 }
 
+constexpr seconds silence_max{2};
+constexpr milliseconds slow_reading{4'500};  // longer than twice the silence, after which a watchdog looks again
+
 TEST(HttpApiRequests, StreamToAReaderThatTakesItsTime) {
-  ScriptedApiServer server{[](const auto&, httplib::Response& response) { response.set_content("one", "text/plain"); }};
+  std::latch first_is_read{1};
+  ScriptedApiServer server{[&](const auto&, httplib::Response& response) {
+    response.set_chunked_content_provider("text/plain", [&, sent = 0](std::size_t, httplib::DataSink& sink) mutable {
+      if (sent == 1) first_is_read.wait();
+      if (++sent == 2) sink.done();
+      return sent == 2 || sink.write("one", 3);
+    });
+  }};
+  const ClientConfig config = server.config();
+  const auto connection = Connection::make(config);
+  ASSERT_TRUE(connection) << connection.error().message;
+  const auto on_bytes = [&](std::string_view) {
+    std::this_thread::sleep_for(slow_reading);  // this reader is slow on purpose
+    first_is_read.count_down();
+    return true;
+  };
+  const auto streamed = (*connection)->stream({"GET", "/", {}, {}}, silence_max, on_bytes, {});
+  EXPECT_TRUE(streamed) << streamed.error().message;
+}
+
+TEST(HttpApiRequests, StreamNothingMoreFromAServerThatIsSlowAfterItsReaderWas) {
+  ScriptedApiServer server{[](const auto& request, auto&) {
+    // A chunk, and the size of the next one, which never ends.
+    answer_byte_by_byte(request, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n", '0');
+  }};
   const ClientConfig config = server.config();
   const auto connection = Connection::make(config);
   ASSERT_TRUE(connection) << connection.error().message;
   const auto on_bytes = [](std::string_view) {
-    std::this_thread::sleep_for(milliseconds{1'500});  // this reader is slow on purpose
+    std::this_thread::sleep_for(slow_reading);  // this reader is slow on purpose
     return true;
   };
-  const auto streamed = (*connection)->stream({"GET", "/", {}, {}}, milliseconds{500}, on_bytes, {});
-  EXPECT_TRUE(streamed) << streamed.error().message;
+  const auto streamed = (*connection)->stream({"GET", "/", {}, {}}, silence_max, on_bytes, {});
+  ASSERT_FALSE(streamed);
+  EXPECT_EQ(streamed.error().kind, ErrorKind::timeout) << streamed.error().message;
 }
 
 TEST(HttpApiRequests, StreamNoRefusalWhoseTextComesByteByByte) {
