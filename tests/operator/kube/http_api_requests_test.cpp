@@ -253,26 +253,41 @@ TEST(HttpApiRequests, StreamNoRefusalWhoseTextComesByteByByte) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds{10});
 }
 
-TEST(HttpApiRequests, StreamForLongerThanTheLongestSilence) {
+/// Streams parts of one letter for longer than `silence_max` in all. The server then ends the stream, or breaks it.
+Result<HttpReply> stream_of_many_parts(bool breaks) {
   constexpr int parts = 25;
-  ScriptedApiServer server{[](const auto&, httplib::Response& response) {
-    response.set_chunked_content_provider("text/plain", [sent = 0](std::size_t, httplib::DataSink& sink) mutable {
+  ScriptedApiServer server{[&](const httplib::Request& request, httplib::Response& response) {
+    const int socket = SSL_get_fd(request.ssl);
+    response.set_chunked_content_provider("text/plain", [=, sent = 0](std::size_t, httplib::DataSink& sink) mutable {
       std::this_thread::sleep_for(milliseconds{100});  // this server is slow on purpose
-      if (++sent > parts) sink.done();
-      return sent > parts || sink.write("x", 1);
+      if (++sent <= parts) return sink.write("x", 1);
+      if (breaks) ::shutdown(socket, SHUT_RDWR);
+      if (!breaks) sink.done();
+      return !breaks;
     });
   }};
   const ClientConfig config = server.config();
-  const auto connection = Connection::make(config);
-  ASSERT_TRUE(connection) << connection.error().message;
+  auto connection = Connection::make(config);
+  if (!connection) return tl::unexpected(connection.error());
   std::string came;
   const auto on_bytes = [&](std::string_view bytes) {
     came += bytes;
     return true;
   };
-  const auto streamed = (*connection)->stream({"GET", "/", {}, {}}, seconds{2}, on_bytes, {});
-  ASSERT_TRUE(streamed) << streamed.error().message;
+  auto streamed = (*connection)->stream({"GET", "/", {}, {}}, silence_max, on_bytes, {});
   EXPECT_EQ(came, std::string(parts, 'x'));
+  return streamed;
+}
+
+TEST(HttpApiRequests, StreamForLongerThanTheLongestSilence) {
+  const auto streamed = stream_of_many_parts(/*breaks=*/false);
+  EXPECT_TRUE(streamed) << streamed.error().message;
+}
+
+TEST(HttpApiRequests, DoNotCallAStreamSilentThatBreaksAfterALongTime) {
+  const auto streamed = stream_of_many_parts(/*breaks=*/true);
+  ASSERT_FALSE(streamed);
+  EXPECT_EQ(streamed.error().kind, ErrorKind::unavailable) << streamed.error().message;
 }
 
 TEST(HttpApiRequests, StreamUntilNothingComesForTheLongestSilence) {
