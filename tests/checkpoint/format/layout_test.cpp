@@ -104,5 +104,12 @@ TEST(ParsePlace, DistinguishesAPrefixFromTheUriOfOneCheckpoint) {
   for (const auto& [uri, place] : cases) EXPECT_EQ(parse_place(uri), place) << uri;
 }
 
+TEST(ParsePlace, FindsTheCheckpointHoweverManySlashesFollowIt) {
+  const Place place{"s3://bucket/run", CheckpointId{20, 2}};
+  for (const std::string slashes : {"/", "//", "///"}) {
+    EXPECT_EQ(parse_place("s3://bucket/run/step-20/g-2" + slashes), place) << slashes;
+  }
+}
+
 }  // namespace
 }  // namespace trainyard::checkpoint

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 namespace trainyard::checkpoint {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 Identity run_of(std::string job, std::string uid, std::int64_t attempt = 1, std::string fingerprint = "fashion") {
@@ -108,6 +110,24 @@ TEST(CheckMayClaim, IsDecidedByTheNewestRunAndByOnesOwnEarlierOnes) {
     EXPECT_EQ(may.error().kind, row.kind) << row.name;
     EXPECT_THAT(may.error().message, HasSubstr(row.refusal)) << row.name;
   }
+}
+
+TEST(CheckMayClaim, NamesNoShorterWaitThanTheLastSignOfLifeIsValidFor) {
+  fakes::MemoryObjects objects;
+  const fakes::MemoryStore store{objects};
+  const Identity by_hand = run_of("local", "");
+  Inventory inventory;
+  inventory.claims.push_back({.generation = 1, .identity = by_hand});
+  inventory.newest_liveness = Liveness{.last_sign = Time{} - sign_valid_for + 1001ms, .is_running = {}};
+  const auto may = check_may_claim(inventory, by_hand, store, Time{});
+  ASSERT_FALSE(may);
+  EXPECT_EQ(may.error(),
+            (Error{ErrorKind::invalid,
+                   "memory:// is in use by run local of generation 1, which was started by hand and is alive: give "
+                   "each run its own checkpoint.uri. If that run was killed, begin again in 2 s, or put an empty "
+                   "object at memory://generations/1.end",
+                   1001ms}))
+      << may.error().message;
 }
 
 class ASecondJob : public testing::Test {

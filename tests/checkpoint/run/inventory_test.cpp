@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -143,6 +144,27 @@ TEST_F(AStoreThatListsLess, HasACheckpointOfWhichItListsNothingAmongAllAndAmongT
   const std::vector<CheckpointId> both{{10, 1}, {20, 1}};
   EXPECT_EQ(inventory->complete, both);
   EXPECT_EQ(inventory->present, both) << "retention goes by these";
+}
+
+TEST_F(AStoreThatListsLess, IsAskedForAClaimThatAnotherRunMadeDuringTheLoad) {
+  Claim other = newest_claim();
+  other.generation = 2;
+  other.nonce = "other";
+  other.resumed_from = CheckpointId{.step = 10, .generation = 1};
+  objects.unlisted.insert(claim_key(2));
+  std::atomic<bool> has_met = false;
+  TestRun run{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        if (!is_data(call, key) || has_met.exchange(true)) return std::nullopt;
+        fakes::MemoryStore store{objects};
+        EXPECT_TRUE(storage::put_text(store, claim_key(2), to_text(other)));
+        return std::nullopt;
+      })};
+  const auto restored = run.as_attempt(2).restore();
+  ASSERT_TRUE(restored) << restored.error().message;
+  EXPECT_EQ((*restored)->uri, "memory://step-10/g-1") << "step 20 was superseded while it was loaded";
+  EXPECT_EQ(newest_claim().resumed_from, other.resumed_from);
 }
 
 TEST_F(AStoreThatListsLess, IsAskedForADataFileByName) {

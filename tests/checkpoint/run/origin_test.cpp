@@ -2,6 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
 #include "tests/checkpoint/run/test_run.hpp"
 #include "tests/fakes/faulty_store.hpp"
 
@@ -89,6 +94,27 @@ TEST_F(AnOrigin, IsNotReadOnceTheRunHasACheckpointOfItsOwn) {
   ASSERT_TRUE(restored) << restored.error().message;
   EXPECT_EQ((*restored)->uri, "memory://step-5/g-2") << "also where it is of an earlier step";
   EXPECT_TRUE(third.holds_state_after(5));
+}
+
+TEST_F(AnOrigin, IsNotReportedOnceACheckpointThatTheRunBeforeSavedLateIsLoadedOverIt) {
+  TestRun first{ours};
+  ASSERT_TRUE(begin(first));
+  bool has_met = false;
+  TestRun second{std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(ours),
+      [&](std::string_view call, std::string_view key, storage::Pieces) -> std::optional<Error> {
+        // The origin's checkpoint is loaded by then.
+        const bool is_claim = call == "put" && key == "generations/2.json";
+        if (is_claim && !std::exchange(has_met, true)) {
+          EXPECT_TRUE(first.save(5));
+        }
+        return std::nullopt;
+      })};
+  const auto restored = begin(second.as_attempt(2));
+  ASSERT_TRUE(restored) << restored.error().message;
+  ASSERT_TRUE(*restored);
+  EXPECT_EQ((*restored)->uri, "memory://step-5/g-1");
+  EXPECT_TRUE(second.holds_state_after(5));
 }
 
 TEST_F(AnOrigin, IsNoWayOutWhereTheRunsOwnCheckpointsAreDamaged) {
