@@ -132,11 +132,11 @@ TEST(ChooseFreeGpus, TakesTheFirstFreeOnesOrSaysHowManyAreInUse) {
   EXPECT_EQ(*choose_free_gpus(std::nullopt, free, 4), free);
   EXPECT_EQ(*choose_free_gpus(all, free, 4), free);
   EXPECT_EQ(*choose_free_gpus(one, free, 4), Gpus{"GPU-b"});
-  const auto few = choose_free_gpus(three, free, 4);
+  const auto few = choose_free_gpus(three, free, 5);
   ASSERT_FALSE(few);
   EXPECT_EQ(few.error().kind, ErrorKind::unavailable);
   EXPECT_EQ(few.error().message,
-            "3 GPUs are asked for, and other processes use 2 of the 4 of this machine (nvidia-smi lists them)");
+            "3 GPUs are asked for, and other processes use 3 of the 5 of this machine (nvidia-smi lists them)");
   for (const auto& choice : {std::optional<DeviceChoice>{}, std::optional{all}, std::optional{one}}) {
     const auto none = choose_free_gpus(choice, {}, 4);
     ASSERT_FALSE(none);

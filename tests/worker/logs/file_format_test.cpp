@@ -35,6 +35,8 @@ TEST(Encode, WritesValuesAsLinesOfJsonAndOfCsv) {
   const std::vector<Row> rows{
       {a_record(1, {{"loss", 0.1}, {"lr", 1e-5}}), R"({"loss":0.1,"lr":1e-05}})",
        "1,1,1,steps,loss,0.1" + time + "1,1,1,steps,lr,1e-05" + time},
+      {a_record(1, {{"loss", 1.0 / 3.0}}), R"({"loss":0.3333333333333333}})",
+       "1,1,1,steps,loss,0.3333333333333333" + time},
       {a_record(1, {{"a", not_a_number}, {"b", infinity}, {"c", -infinity}}), R"({"a":"nan","b":"inf","c":"-inf"}})",
        "1,1,1,steps,a,nan" + time + "1,1,1,steps,b,inf" + time + "1,1,1,steps,c,-inf" + time},
       {a_record(1, {{"a,\"b\"", 1.0}}), R"({"a,\"b\"":1.0}})", "1,1,1,steps,\"a,\"\"b\"\"\",1" + time},
