@@ -16,10 +16,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-std::unique_ptr<GcsStore> gcs_at(const LoopbackServer& server) {
+std::unique_ptr<GcsStore> gcs_at(const LoopbackServer& server,
+                                 std::chrono::milliseconds first_patience = std::chrono::seconds{10}) {
   return std::make_unique<GcsStore>(
       GcsSettings{.bucket = "b", .prefix = "run", .endpoint = server.url(), .tokens = nullptr, .ca_bundle = {}},
-      GcsTuning{.http = {.backoff = {.initial = std::chrono::milliseconds{1}, .max = std::chrono::milliseconds{5}}},
+      GcsTuning{.http = {.first_patience = first_patience,
+                         .backoff = {.initial = std::chrono::milliseconds{1}, .max = std::chrono::milliseconds{5}}},
                 .transfer = {.part_bytes = 4},
                 .list_pages_max = 5});
 }
@@ -108,7 +110,10 @@ class AGcsUpload : public testing::Test {
  protected:
   LoopbackServer server{[this](const httplib::Request& request, httplib::Response& response) {
     if (request.method == "GET") return response.set_content(held, "application/json");
-    if (request.has_param("uploads")) return ++begins, response.set_content(begun, "application/xml");
+    if (request.has_param("uploads")) {
+      response.status = begin_status;
+      return ++begins, response.set_content(begun, "application/xml");
+    }
     if (request.method == "DELETE") return void(++aborts);
     if (request.has_param("partNumber")) {
       const std::string hash = request.get_header_value("X-Goog-Hash");
@@ -128,6 +133,7 @@ class AGcsUpload : public testing::Test {
   }};
   std::string held = R"({"size": "5", "crc32c": "mnG7TA=="})";
   std::string begun = "<UploadId>1</UploadId>";
+  int begin_status = 200;
   bool has_etag = true;
   bool is_changed = false;
   std::vector<int> refusals;  // Statuses of the first replies to a completion.
@@ -217,6 +223,19 @@ TEST_F(AGcsUpload, IsOneStreamWhereTheServerBeginsNone) {
   EXPECT_EQ(begins, 1) << "it is asked once";
   EXPECT_EQ(parts, 0);
   EXPECT_EQ(streams, 2);
+}
+
+TEST_F(AGcsUpload, FailsInAnOutageAtItsBeginAndIsBegunAgainByTheNextPut) {
+  const auto store = gcs_at(server, std::chrono::milliseconds{0});  // The first error is final.
+  begin_status = 503;
+  const auto put = put_text(*store, "a", "hello");
+  begin_status = 200;
+  ASSERT_FALSE(put) << "streams: " << streams;
+  EXPECT_EQ(put.error().kind, ErrorKind::throttled) << put.error().message;
+  ASSERT_TRUE(put_text(*store, "a", "hello"));
+  EXPECT_EQ(begins, 2);
+  EXPECT_EQ(parts, 2);
+  EXPECT_EQ(streams, 0);
 }
 
 /// Unfinished uploads of folders g-1 and g-2, on two pages.

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <httplib.h>
 
 #include <chrono>
 #include <ctime>
@@ -348,6 +349,35 @@ TEST_F(AnHttpClient, GoesThroughTheProxyOfTheEnvironmentUnlessARequestIsDirect) 
     EXPECT_EQ(proxy.request_count(), 1);
     EXPECT_EQ(server.request_count(), is_direct ? 1 : 0);
   }
+}
+
+TEST_F(AnHttpClient, BeginsABodyAnewOverASecondConnectionAfterAPartOfItWasSent) {
+  const std::string body(std::size_t{16} << 20, 'x');  // More than the buffers of a connection hold.
+  int redirects = 0;
+  std::string taken;
+  httplib::Server server;
+  server.Put("/busy", [&](const httplib::Request&, httplib::Response& response, const httplib::ContentReader&) {
+    ++redirects;
+    response.set_redirect("/free", 307);  // Sent before the body is read.
+  });
+  server.Put("/free", [&](const httplib::Request& request, httplib::Response&) { taken = request.body; });
+  const int port = server.bind_to_any_port("127.0.0.1");
+  std::jthread thread{[&] { server.listen_after_bind(); }};
+  while (!server.is_running()) std::this_thread::yield();
+  HttpCall call = call_to(0);
+  call.make = [&]() -> Result<HttpRequest> {
+    return HttpRequest{.method = "PUT",
+                       .url = "http://127.0.0.1:" + std::to_string(port) + "/busy",
+                       .body = {std::as_bytes(std::span{body})},
+                       .follows_redirects = true};
+  };
+  HttpClient client{tuning};
+  const auto sent = client.perform({&call, 1}, 1);
+  server.stop();
+  thread.join();
+  ASSERT_TRUE(sent) << sent.error().message;
+  EXPECT_EQ(redirects, 1) << "the request was tried again";
+  EXPECT_TRUE(taken == body) << taken.size() << " bytes came";
 }
 
 TEST_F(AnHttpClient, IsStoppedInTheMidstOfARequest) {

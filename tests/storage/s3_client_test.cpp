@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fakes/fake_clock.hpp"
 #include "tests/storage/environment_table.hpp"
+#include "tests/storage/given_credentials.hpp"
 #include "tests/storage/loopback_server.hpp"
 
 namespace trainyard::storage {
@@ -33,6 +35,27 @@ TEST(S3Client, SignsTheSessionTokenOfTheCredentialsThatItSignsWith) {
   ASSERT_TRUE(client.send("get", {.method = "GET", .object = "run/a"}));
   EXPECT_EQ(said, (std::vector<std::string>{"", "AWS4-HMAC-SHA256 Credential=one", "token",
                                             "AWS4-HMAC-SHA256 Credential=two with token"}));
+}
+
+TEST(S3Client, MeasuresEveryCorrectionOfItsClockFromTheMachinesOwnTime) {
+  std::vector<std::string> dates;
+  LoopbackServer server{[&](const httplib::Request& request, httplib::Response& reply) {
+    dates.push_back(request.get_header_value("x-amz-date"));
+    if (dates.size() % 2 == 0) return;
+    reply.status = 403;
+    reply.set_header("Date", dates.size() == 1 ? "Thu, 01 Jan 2026 01:00:00 GMT" : "Thu, 01 Jan 2026 03:00:00 GMT");
+    reply.set_content("<Error><Code>RequestTimeTooSkewed</Code></Error>", "application/xml");
+  }};
+  auto config = make_s3_config({.scheme = Scheme::s3, .bucket = "models", .path = "run"}, {.endpoint = server.url()},
+                               environment_of({}));
+  ASSERT_TRUE(config);
+  config->credentials = given_credentials({"id", "secret", ""});
+  config->clock = std::make_shared<fakes::FakeClock>();  // It stays at 2026-01-01 00:00.
+  S3Client client{*config, {.backoff = {.initial = std::chrono::milliseconds{1}}}};
+  ASSERT_TRUE(client.send("get", {.method = "GET", .object = "run/a"}));
+  ASSERT_TRUE(client.send("get", {.method = "GET", .object = "run/a"}));
+  EXPECT_EQ(dates, (std::vector<std::string>{"20260101T000000Z", "20260101T010000Z",  // Each request is sent twice.
+                                             "20260101T010000Z", "20260101T030000Z"}));
 }
 
 TEST(S3Client, SaysForWhatItTriesAgainWhileItDoes) {

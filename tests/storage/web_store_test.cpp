@@ -62,6 +62,18 @@ TEST_F(WebStoreTest, ReadsWholeFilesAndPartsOfThem) {
   EXPECT_EQ(middle, std::string(3'000, 'a') + std::string(3'000, 'b'));
 }
 
+TEST_F(WebStoreTest, ReadsFilesWhoseNamesHoldCharactersThatMeanSomethingInAUrl) {
+  files = {{"/data/index.txt", "a b\nc#d\ne%41\nf?g\n"},
+           {"/data/a b", "space"},
+           {"/data/c#d", "hash"},
+           {"/data/e%41", "percent"},
+           {"/data/f?g", "question mark"}};
+  WebStore store = open(server.url());
+  EXPECT_EQ(store.list(""), (std::vector<ObjectInfo>{{"a b", 5}, {"c#d", 4}, {"e%41", 7}, {"f?g", 13}}));
+  for (const char* key : {"a b", "c#d", "e%41", "f?g"})
+    EXPECT_EQ(get_text(store, key), files[std::string{"/data/"} + key]) << key;
+}
+
 TEST_F(WebStoreTest, ReportsAFileThatEndsTooEarly) {
   std::vector<std::byte> into(20);
   const auto read = open(server.url()).get_range("labels", 0, into);
