@@ -30,6 +30,17 @@ TEST(RunFolder, GivesEachRunLogsOfItsOwnAndTheNewestAName) {
   EXPECT_EQ(fs::read_symlink(path / "logs" / "latest"), "20260101T000001.000");
 }
 
+TEST(RunFolder, OpensAfterARunThatWasKilledBeforeItsLogsHadTheName) {
+  const fakes::TemporaryFolder parent;
+  const fs::path path = parent.file("run");
+  fs::create_directories(path / "logs");
+  fs::create_directory_symlink("of the killed run", path / "logs" / ".latest");
+  const auto opened = RunFolder::open(path, today);
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_EQ(fs::read_symlink(path / "logs" / "latest"), "20260101T000000.000");
+  EXPECT_FALSE(fs::is_symlink(path / "logs" / ".latest"));
+}
+
 TEST(RunFolder, IsTheFirstOfItsNameThatIsFree) {
   const fakes::TemporaryFolder parent;
   const fs::path path = parent.file("run");

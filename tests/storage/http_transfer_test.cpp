@@ -145,6 +145,22 @@ TEST_F(AnHttpClient, ComesOnceMoreWhenItsPatienceEndsIfItIsAskedToStayAwayForLon
   EXPECT_GE(requests[1] - requests[0], std::chrono::milliseconds{49});
 }
 
+TEST_F(AnHttpClient, StaysAwayForItsOwnBackoffIfItIsAskedToComeAtOnce) {
+  tuning.backoff = {.initial = std::chrono::milliseconds{200}, .max = std::chrono::milliseconds{200}};
+  std::vector<std::chrono::steady_clock::time_point> requests;
+  fakes::FaultProxy server{1, [&](const auto& request) {
+                             requests.push_back(std::chrono::steady_clock::now());
+                             return fakes::Fault{fakes::Fault::Kind::reply,
+                                                 request.number == 1 ? fakes::http_reply(503, "Retry-After: 0\r\n", "")
+                                                                     : fakes::http_reply(200, "", ""),
+                                                 0};
+                           }};
+  const auto asked = ask(server.port());
+  ASSERT_TRUE(asked) << asked.error().message;
+  ASSERT_EQ(requests.size(), 2U);
+  EXPECT_GE(requests[1] - requests[0], std::chrono::milliseconds{100});
+}
+
 TEST_F(AnHttpClient, EndsWhenItIsStillAskedToStayAway) {
   tuning.first_patience = tuning.patience = std::chrono::milliseconds{20};
   fakes::FaultProxy server{

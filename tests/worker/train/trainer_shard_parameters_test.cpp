@@ -58,6 +58,8 @@ const PartsCase parts_cases[] = {
        run.training.precision = api::Precision::fp16_mixed;
        run.training.on_non_finite_loss = api::OnNonFiniteLoss::skip;
        run.training.ema = api::EmaSpec{.decay = 0.5};
+       run.training.validate_every =
+           api::Every{.steps = 2};  // The steps after it begin with the trained parameters again.
      }},
     {"SgdInBf16",
      [](TrainingRun& run) {
