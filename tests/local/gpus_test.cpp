@@ -15,7 +15,7 @@ using Gpus = std::vector<std::string>;
 
 TEST(FindGpus, CountsDeviceFilesUnlessVariablesNameTheGpus) {
   const fakes::TemporaryFolder devices;
-  const std::string folder = devices.path();
+  const std::string& folder = devices.path();
   EXPECT_EQ(find_gpus({}, folder), Gpus{});
   EXPECT_EQ(find_gpus("0,1", folder), Gpus{}) << "a variable makes no devices";
   for (const auto* name :

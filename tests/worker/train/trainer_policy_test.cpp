@@ -31,11 +31,11 @@ api::CheckpointSpec saved_in(const fakes::TemporaryFolder& folder) {
   return spec;
 }
 
-/// Makes the loss of rank `rank` not-a-number in step `step` (from 1) alone.
-void spoil(TrainingRun& run, std::size_t rank, std::int64_t step) {
+/// Makes the loss of rank `rank` not-a-number in batch `batch` (from 1) alone.
+void spoil(TrainingRun& run, std::size_t rank, std::int64_t batch) {
   SmallModule& module = *run.ranks[rank].module;
-  module.on_step = [&module, step, seen = std::int64_t{0}](std::int64_t) mutable {
-    module.loss_factor = ++seen == step ? nan : 1.0;
+  module.on_step = [&module, batch, seen = std::int64_t{0}](std::int64_t) mutable {
+    module.loss_factor = ++seen == batch ? nan : 1.0;
   };
 }
 
@@ -282,19 +282,22 @@ TEST(OnNonFiniteLoss, EndsOnlyWhenTheSaveUnderWayIsWritten) {
 
 TEST(OnNonFiniteLoss, SkipChangesNeitherParametersNorStateNorBuffersInThatStep) {
   // The step that is skipped is the second of two: what is left is the first step.
-  const auto run_steps = [](std::int64_t steps, std::int64_t spoilt_step) {
+  const auto run_steps = [](std::int64_t steps, std::int64_t spoilt_batch, std::int64_t batches_of_step = 1) {
     TrainingRun run;
     run.training.max_steps = steps;
+    run.training.accumulate_grad_batches = batches_of_step;
     run.training.on_non_finite_loss = api::OnNonFiniteLoss::skip;
-    spoil(run, 1, spoilt_step);
+    spoil(run, 1, spoilt_batch);
     run.run();
     EXPECT_EQ(run.ranks[0].end.reason, "Completed") << run.ranks[0].end.message;
     EXPECT_THAT(run.ranks[0].end.message, HasSubstr(fmt::format("trained {} steps", steps)));
-    EXPECT_EQ(run.ranks[0].end.message.ends_with("since a loss was not finite: 1"), spoilt_step != 0);
+    EXPECT_EQ(run.ranks[0].end.message.ends_with("since a loss was not finite: 1"), spoilt_batch != 0);
     EXPECT_EQ(run.ranks[0].checksum, run.ranks[1].checksum);
     return run.ranks[0].checksum;
   };
   EXPECT_EQ(run_steps(2, 2), run_steps(1, 0)) << "parameters and the statistics of BatchNorm";
+  for (const std::int64_t batch : {3, 4})
+    EXPECT_EQ(run_steps(2, batch, 2), run_steps(1, 0, 2)) << "each of the two batches of a step";
   EXPECT_NE(run_steps(3, 2), run_steps(1, 0)) << "it trains on";
 }
 
