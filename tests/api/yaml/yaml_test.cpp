@@ -125,6 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
                     WrongYaml{"? [a, b]\n: 1\n", "YAML, line 1, column 3: a key must be a scalar"},
                     WrongYaml{"a: {<<: 1}\n", "YAML, line 1, column 9: << takes a map"},
                     WrongYaml{"a: 1\nb: x\xE4y\n", "YAML, line 2, column 5: this is no UTF-8 text"},
+                    WrongYaml{"\xC3\xA4: x\xE4y\n", "YAML, line 1, column 5: this is no UTF-8 text"},
                     WrongYaml{"a: \xC0\x80", "YAML, line 1, column 4: this is no UTF-8 text"},
                     WrongYaml{"a: \xED\xA0\x80", "YAML, line 1, column 4: this is no UTF-8"},
                     WrongYaml{"a: \xE2\x82", "YAML, line 1, column 4: this is no UTF-8 text"},
