@@ -7,6 +7,7 @@
 #include <latch>
 #include <thread>
 
+#include "common/try.hpp"
 #include "operator/kube/http_api.hpp"
 #include "tests/fakes/scripted_api_server.hpp"
 #include "tests/fakes/trickling_server.hpp"
@@ -267,14 +268,13 @@ Result<HttpReply> stream_of_many_parts(bool breaks) {
     });
   }};
   const ClientConfig config = server.config();
-  auto connection = Connection::make(config);
-  if (!connection) return tl::unexpected(connection.error());
+  const auto connection = TRY(Connection::make(config));
   std::string came;
   const auto on_bytes = [&](std::string_view bytes) {
     came += bytes;
     return true;
   };
-  auto streamed = (*connection)->stream({"GET", "/", {}, {}}, silence_max, on_bytes, {});
+  auto streamed = connection->stream({"GET", "/", {}, {}}, silence_max, on_bytes, {});
   EXPECT_EQ(came, std::string(parts, 'x'));
   return streamed;
 }
