@@ -47,16 +47,16 @@ Tensors copies_on_host(const Tensors& tensors) {
 void copy_back(const Tensors& from, const Tensors& to) {
   // The collective may have been called in this mode, whose tensors nobody outside of it may change.
   const c10::InferenceMode inference;
-  for (std::size_t i = 0; i < to.size(); ++i) {
+  for (std::size_t i = 0; i < from.size(); ++i) {
     // variable_data(): autograd does not take the result of a collective for a change of what a backward pass needs.
     to[i].variable_data().copy_(from[i]);
-    mark_queue(to[i].device())
-        .synchronize();  // copy_() does not wait for the kernel by which it fills a strided tensor.
+    // copy_() does not wait for the kernel by which it fills a strided tensor.
+    mark_queue(to[i].device()).synchronize();
   }
 }
 
 /// Ends once the results of `exchange`, which are in `from`, are in `to`. They are copied on the thread on which
-/// `exchange` ends.
+/// `exchange` ends. `from` is empty where `exchange` leaves this rank's tensors as they are.
 class StagedWork final : public c10d::Work {
  public:
   StagedWork(const c10::intrusive_ptr<c10d::Work>& exchange, Tensors from, Tensors to)
@@ -112,7 +112,7 @@ class HostStagedBackend final : public c10d::Backend {
   Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     const bool is_root = options.rootRank == getRank();
     Tensors copies = is_root ? copies_on_host(tensors) : rooms_on_host(tensors);
-    return with_results(host_->broadcast(copies, options), copies, is_root ? Tensors{} : tensors);
+    return with_results(host_->broadcast(copies, options), is_root ? Tensors{} : copies, tensors);
   }
 
   Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
@@ -123,7 +123,7 @@ class HostStagedBackend final : public c10d::Backend {
   Work reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
     Tensors copies = copies_on_host(tensors);
     const bool is_root = options.rootRank == getRank();
-    return with_results(host_->reduce(copies, options), copies, is_root ? tensors : Tensors{});
+    return with_results(host_->reduce(copies, options), is_root ? copies : Tensors{}, tensors);
   }
 
   Work allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override {

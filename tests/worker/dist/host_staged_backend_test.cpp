@@ -140,12 +140,16 @@ TEST(HostStagedBackend, KeepsStridesAndIsNoChangeForAutograd) {
 
 TEST(HostStagedBackend, HasAFutureWithTheDevicesTensors) {
   with_staged_ranks([](RankThread& rank) {
-    Tensors sum{on_device({4})};
-    const auto work = rank.process_group->allreduce(sum);
-    wait_for(work);
-    const auto result = work->getFuture()->value().toTensorVector();
-    ASSERT_EQ(result.size(), 1U);
-    EXPECT_EQ(result[0].data_ptr(), sum[0].data_ptr());
+    Tensors own{on_device({4})};
+    const auto expect_own = [&](const c10::intrusive_ptr<c10d::Work>& work) {
+      wait_for(work);
+      const auto result = work->getFuture()->value().toTensorVector();
+      ASSERT_EQ(result.size(), 1U);
+      EXPECT_EQ(result[0].data_ptr(), own[0].data_ptr());
+    };
+    expect_own(rank.process_group->allreduce(own));
+    expect_own(rank.process_group->broadcast(own));
+    expect_own(rank.process_group->reduce(own));
   });
 }
 
