@@ -41,7 +41,7 @@ at::Tensor length_tensor(std::size_t length) {
 
 at::Tensor bytes_tensor(std::string_view text, std::int64_t length) {
   at::Tensor bytes = at::zeros({length}, at::kByte);
-  std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
+  if (!text.empty()) std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
   return bytes;
 }
 
