@@ -20,7 +20,7 @@ enum class StrategyName {
   ddp2,  ///< As dp within each pod, and as ddp between the pods.
 };
 
-/// What carries the exchanges between ranks.
+/// The backend of torch.distributed that carries the exchanges between ranks.
 enum class ProcessGroupBackend {
   by_device,  ///< NCCL between GPUs, Gloo between CPUs.
   gloo,       ///< Gloo, also between GPUs.

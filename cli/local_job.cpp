@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 
 /// Sets gpusPerPod, and leaves out the GPUs that containers ask for, which would have to be as many. Without GPUs it
-/// leaves out strategy.processGroupBackend nccl too.
+/// replaces strategy.processGroupBackend nccl, which would be refused, by auto.
 void set_gpus(json& spec, std::int64_t per_pod) {
   spec["gpusPerPod"] = per_pod;
   const auto backend = "/training/strategy/processGroupBackend"_json_pointer;

@@ -10,9 +10,9 @@
 /// generation, claim, life and sign of life.
 ///
 /// After a restart the newest attempt alone completes checkpoints: its rank 0 claims the next generation, which fences
-/// all lower ones. A fenced run may still put data files. Its rank 0 calls check_newest()
-/// before and after it puts a manifest. A call fails if the run has been fenced by then. The save then fails too, and
-/// the run ends with exit code 92, or 93 if another job fenced it.
+/// all lower ones. A fenced run may still put data files. Its rank 0 calls check_newest() before and after it puts a
+/// manifest. A call fails if the run has been fenced by then. The save then fails too, and the run ends with exit code
+/// 92, or 93 if another job fenced it.
 ///
 /// There is one exception: a run that is fenced between the two calls still puts the manifest. The newest attempt has
 /// claimed by then, and lists the prefix once more before it says in its claim from which step it resumes. It loads
