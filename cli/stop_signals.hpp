@@ -12,11 +12,10 @@ namespace trainyard::cli {
 /// The caller decides what a signal (Ctrl-C) does. `trainyard run`: the first suspends the job, so that its ranks save,
 /// if they can, and end. Ranks that have not ended when their pod's grace period is over are killed. The second signal
 /// kills them at once. The command exits with 128 + the first signal, or with the job's own exit code if the job ends
-/// by itself in the meantime. The same command resumes a job that has `checkpoint` (job_run.hpp). Further jobs of the
-/// same file are not begun (run.cpp). `checkpoints get`, `checkpoints export` and `snapshots get` end after the call
-/// under way and remove unfinished files. Every other command ends at once. A worker that was started by hand:
-/// worker/launcher/supervisor.hpp, on_stop(). The operator stops and gives its Lease back, and the jobs train on
-/// (operator/main.cpp).
+/// by itself in the meantime. Run again, it resumes a job that has `checkpoint`. Further jobs of the same file are not
+/// begun. `checkpoints get`, `checkpoints export` and `snapshots get` end after the call under way and remove
+/// unfinished files. Every other command ends at once. A worker that was started by hand:
+/// worker/launcher/supervisor.hpp, on_stop(). The operator stops and gives its Lease back, and the jobs train on.
 class StopSignals {
  public:
   StopSignals();

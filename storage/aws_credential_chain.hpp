@@ -8,7 +8,7 @@
 
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "storage/renewed.hpp"
+#include "storage/credentials.hpp"
 #include "storage/sigv4.hpp"
 
 namespace trainyard::storage {
@@ -25,15 +25,16 @@ struct AwsCredentialSource {
 
 /// The credentials for s3:// of the first source that has some, renewed before they expire. aws_credential_sources()
 /// gives the order: the environment's key, web identity, the profile, the container's agent, the instance's metadata.
-/// open_store() (store.hpp) gives the order of the other stores. Any thread may call.
+/// credentials.hpp has the order of the other clouds. Any thread may call.
 class AwsCredentialChain {
  public:
   explicit AwsCredentialChain(std::vector<AwsCredentialSource> sources,
                               std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>());
 
   /// Credentials to sign with now. The source is chosen once, and a process never changes to another. A source that is
-  /// set up and fails ends the search. Errors: unauthorized when no source has credentials, unavailable when a guess
-  /// may have some later; the message says what each source lacks. Never not_found, which would mean a missing object.
+  /// set up and fails ends the search. Errors: unauthorized when no source has credentials, unavailable when a source
+  /// that is a guess may have some later; the message says what each source lacks. Never not_found, which would mean a
+  /// missing object.
   [[nodiscard]] Result<Credentials> get() { return renewed_.get(); }
 
   /// The server says that `credentials` have expired, whatever their expiry: get() asks the source again.

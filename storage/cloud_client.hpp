@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "storage/access_token.hpp"
+#include "storage/credentials.hpp"
 #include "storage/http_client.hpp"
 #include "storage/transfer_plan.hpp"
 

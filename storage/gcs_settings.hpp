@@ -5,7 +5,7 @@
 
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "storage/access_token.hpp"
+#include "storage/credentials.hpp"
 #include "storage/environment.hpp"
 #include "storage/uri.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "storage/access_token.hpp"
+#include "storage/credentials.hpp"
 #include "storage/environment.hpp"
 #include "storage/http_client.hpp"
 

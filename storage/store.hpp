@@ -27,8 +27,8 @@ struct ObjectInfo {
 [[nodiscard]] Result<void> check_key(std::string_view key);
 
 struct PutOptions {
-  /// Create only: already_exists when the key is there. Needs has_conditional_create(). When a reply of the server
-  /// was lost, the object may be our own: a caller that must know reads it back.
+  /// Create only: already_exists when the key is there. Needs has_conditional_create(). After a lost reply
+  /// of the server it may be this very put that has created the object: a caller that must know reads it back.
   bool if_absent = false;
 };
 
@@ -44,7 +44,11 @@ using Pieces = std::span<const std::span<const std::byte>>;
 /// invalid, throttled, unavailable, timeout, corrupt, io, and gone for an upload that somebody else has ended. No call
 /// returns conflict, which is the error of a run that meets another run.
 ///
-/// A new backend derives from Store, with a Scheme in uri.hpp and a branch in open_store() (docs/extending.md).
+/// A new backend derives from Store; azure_store.hpp is an example, and cloud_client.hpp has the HTTP part of a cloud's
+/// client. It needs a Scheme in uri.hpp, which parse_uri() and to_string() know; a branch in open_store(); its URIs in
+/// the patterns of crds/, of which charts/trainyard/files has a copy; its credentials in add_credentials() of
+/// operator/manifest/worker_pod.hpp; and a run of the contract in tests/storage/store_contract.hpp. All steps:
+/// docs/extending.md, "A store".
 class Store {
  public:
   virtual ~Store() = default;
@@ -98,14 +102,7 @@ struct S3Options {
 /// command:/program?folder=/folder, or https://host/folder to read only. Contacts no server yet. ErrorKind::invalid for
 /// another scheme, a relative path and a wrong environment variable; the message says what would be right.
 ///
-/// At the first request the store takes the first credentials that are set up, in the order of that cloud's clients:
-///   - s3 (aws_credential_sources()): the environment's key, web identity, the profile, the container's agent, the
-///     instance's metadata;
-///   - gs (google_credentials.hpp): the file that GOOGLE_APPLICATION_CREDENTIALS names, gcloud's file, the metadata
-///     server;
-///   - az (azure_settings(), azure_credentials.hpp): a connection string, an account's key, a SAS token, a client's
-///     secret, workload identity, the az tool's login, a managed identity;
-///   - https sends none. In a pod, checkpoint.credentialsSecret gives these variables and files.
+/// The store looks for credentials at its first request: credentials.hpp says where, in what order.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view uri, const S3Options& s3 = {});
 
 /// Puts one text.

@@ -12,8 +12,9 @@
 ///   generations/G.alive                      the sign of life of generation G's run, if it is a run by hand
 ///   generations/G.saved                      the record of the newest checkpoint of generation G's run
 ///   step-N/g-G/rank-R-NONCE.safetensors      rank R's share of the state after N optimizer steps, as one save wrote
-///                                            it. Rank 2 of four writes the third quarter of the replicated bytes, and
-///                                            the bytes that only rank 2 has: share_of() in data_file.hpp
+///                                            it. Rank 2 of four writes the third quarter of the bytes that are equal
+///                                            on all ranks (the replicated ones), such as parameters, and the bytes
+///                                            that only rank 2 has: share_of() in data_file.hpp
 ///   step-N/g-G/manifest.json                 the manifest, written last: it makes the checkpoint complete
 ///   snapshots/g-G/step-N.json                a snapshot: metrics and images up to step N; no part of any checkpoint
 ///   logs/                                    log files and traces (worker/logs/file_format.hpp); no part of any

@@ -29,8 +29,9 @@ namespace trainyard::checkpoint {
 /// Success when a run of `ours` may claim the next generation:
 ///   (1) no newer attempt of our life (the job with our UID) has claimed, and
 ///   (2) the newest run has stored its end; or, since a killed run cannot store it, the newest run is of the same job
-///       and gives no sign of life at `now`. In the second case a run of `ours` may not claim if the newest run has
-///       another UID, and a run with our UID has claimed here before: ours is then the older life of the job.
+///       and gives no sign of life at `now`. A job that was deleted and created again has a new UID. So, after a killed
+///       run with another UID, `ours` may claim only if no run with our UID has claimed before: otherwise the newest
+///       run is of the job's later life, and ours is of the earlier one.
 /// `store` is used only for URIs in messages.
 /// ErrorKind::conflict: (1) does not hold. invalid: (2) does not hold, and the message names the newest run's job; or a
 /// claim cannot be read, so that nobody knows which checkpoints are superseded. `retry_after`: how long the newest
@@ -48,7 +49,7 @@ namespace trainyard::checkpoint {
 /// Claims `claim`'s generation. already_exists when another run has claimed it.
 [[nodiscard]] Result<void> put_claim(storage::Store& store, const Claim& claim);
 
-/// Closes the run's open claim: `claim` says what the run resumes from. Errors of check_newest().
+/// Puts the run's claim once more, now that `claim` says what the run resumes from. Errors of check_newest().
 [[nodiscard]] Result<void> close_claim(storage::Store& store, const Claim& claim);
 
 /// Success while `ours` is the highest claim. conflict when a run of the same job has a higher claim, or `ours` is

@@ -78,10 +78,10 @@ struct DeleteOptions {
 /// Every call makes one request and blocks until its reply, an error or a deadline of the implementation. Any thread
 /// may call.
 ///
-/// Errors: not_found (404), already_exists and conflict (409, told apart by reason), gone (410), invalid (400, 422),
-/// unauthorized (401), forbidden (403, and whatever code an admission denial has), throttled (429), unavailable (5xx,
-/// no connection), timeout, cancelled. The message is the server's sentence with the verb and the object's name before
-/// it.
+/// Errors: not_found (404), already_exists and conflict (409, told apart by the reason in the server's reply), gone
+/// (410), invalid (400, 422), unauthorized (401), forbidden (403, and whatever code an admission denial has), throttled
+/// (429), unavailable (5xx, no connection), timeout, cancelled. The message is the server's sentence with the verb and
+/// the object's name before it. What the operator does on a 409: reconcile/executor.hpp.
 class Api {
  public:
   virtual ~Api() = default;

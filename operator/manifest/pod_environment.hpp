@@ -32,7 +32,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 /// The operator's names are in api/contract.hpp, the launcher's own in worker/rank/group_environment.hpp (the launcher
 /// and its folder), rank_message.hpp (the link's descriptor) and processors.hpp (the number of threads). Rank 3 of four
 /// pods of one rank has RANK, NODE_RANK, GROUP_RANK and ROLE_RANK 3, LOCAL_RANK 0 and WORLD_SIZE 4. MASTER_ADDR is the
-/// full name of rank 0's pod in this attempt. docs/design-worker.md has all of it as a table.
+/// full name of rank 0's pod in this attempt. All of rank 3's variables, by who sets them: worker/rank/environment.hpp.
 [[nodiscard]] Environment pod_environment(const api::TrainingJob& job, std::int64_t replicas, std::int64_t pod_index,
                                           std::int64_t grace_seconds, const ClusterTraits& traits);
 

@@ -15,9 +15,9 @@ namespace trainyard::plan {
 /// ContainerConfig, ContainerCreating, QuotaExceeded, AdmissionRefused, NameConflict, ApiUnavailable. The last four are
 /// about objects that could not be created: update_phase() (phase.hpp) looks for them first, and then for what pods
 /// say. NameConflict: somebody else's object has a name that the job needs. ApiUnavailable: creates have failed for
-/// 5 s. A job without a reason is Pending only before its first attempt. While an attempt starts, the job is Starting
-/// if the attempt is the first one or follows a suspension or an edit of the spec, and Restarting otherwise. An attempt
-/// that has been Running is never Pending again.
+/// 5 s. Before its first attempt a job is Pending also without a reason. While an attempt starts, a job without a
+/// reason is Starting if the attempt is the first one or follows a suspension or an edit of the spec, and Restarting
+/// otherwise. An attempt that has been Running is never Pending again.
 struct PendingReason {
   std::string reason;
   std::string message;  ///< Names the pod where one waits, and what there is to do where the message of the

@@ -30,8 +30,10 @@ struct RestartDecision {
 /// backoff's jitter is a function of the job's UID and attempt.
 ///
 /// A new rule for restarts is a field of api::RestartSpec (api/training_job.hpp) that is applied here. The field is
-/// read in api/training_job.cpp and described in crds/; a new kind of evidence goes into cause.cpp. All places:
-/// docs/extending.md, "A restart policy".
+/// read in api/training_job.cpp and described in crds/, of which charts/trainyard/files has a copy. Its cases go into
+/// tests/operator/plan/restart_test.cpp. A rule that needs to know more of how an attempt ended has a new field of
+/// AttemptEnd, which cause.cpp fills; one that counts across attempts has a new field of api::TrainingJobStatus. All
+/// steps: docs/extending.md, "A restart policy".
 [[nodiscard]] RestartDecision decide_restart(const api::TrainingJob& job, const AttemptEnd& end);
 
 /// If a member of the current attempt is lost, begins the next attempt, or fails the job when a restart cannot help or

@@ -43,8 +43,8 @@ class Executor {
   /// A create that meets an object of its name (409) succeeds if that is the job's own, and is the refusal NameConflict
   /// if not; a delete that meets another UID (409) succeeds, since ours is gone. A finalizer that meets a 409 is left
   /// for the next plan, which finds the job as it is now. Any other 409 is an error, and is tried again with backoff.
-  /// docs/design-operator.md, "What happens on a 409?", has the pauses, and the 409s of other calls (the Lease, rank
-  /// 0's server, stores).
+  /// A 409 on the Lease is a renewal that failed (control/elector.hpp). The pauses, and the 409s of rank 0's server and
+  /// of storage: docs/design-operator.md, "What happens on a 409?".
   [[nodiscard]] Result<void> act(const api::TrainingJob& job, const std::vector<plan::Action>& actions);
 
   /// Creates the events. One that cannot be written is logged and not tried again.

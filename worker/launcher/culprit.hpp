@@ -9,16 +9,16 @@
 namespace trainyard::launcher {
 
 /// The failure that broke the group: the first of which rank 0's launcher heard (peer_hub.hpp). Every launcher gets an
-/// equal copy, and makes the rank::RankEnd of its own ranks from it. GroupFailure and RankEnd are two types, because a
-/// rank that did not fail must not exit with the culprit's `exit_code`: the operator would charge that rank.
+/// equal copy, from which it makes how its own ranks end (rank::RankEnd). GroupFailure and RankEnd are two types,
+/// because a rank that did not fail must not exit with the culprit's `exit_code`: the operator would charge that rank.
 ///
-/// The culprit of a hang is the rank whose process sends no message of any kind for 10 s after its last one
-/// (TRAINYARD_HEARTBEAT_SECONDS), as when it is stopped, or no beat, which says that training gets on, for 600 s after
-/// its last one (TRAINYARD_HANG_SECONDS). The 600 s do not
-/// apply while the rank's last report says that it loads, saves, meets the others or is done. A program that never
-/// sends a message is not watched. A rank that waits for the culprit in a collective does send beats. The culprit's
-/// launcher kills the culprit and names it, with reason Hang and exit code 95 (supervisor.hpp). Ranks that all wait for
-/// each other in different collectives have no culprit (collective_mismatch.hpp).
+/// A rank says by beats that its training gets on. The culprit of a hang is the rank whose process sends no message of
+/// any kind for 10 s after its last one (TRAINYARD_HEARTBEAT_SECONDS), as when it is stopped, or no beat for 600 s
+/// after its last beat (TRAINYARD_HANG_SECONDS). The 600 s do not apply while the rank's last report says that it
+/// loads, saves, meets the others or is done. A program that never sends a message is not watched. A rank that waits
+/// for the culprit in a collective does send beats. The culprit's launcher kills the culprit and names it, with reason
+/// Hang and exit code 95 (supervisor.hpp). Ranks that all wait for each other in different collectives have no culprit
+/// (collective_mismatch.hpp).
 struct GroupFailure {
   std::optional<std::int64_t> culprit;  ///< Global rank that failed, where it is known.
   int exit_code = 0;                    ///< Exit code of the culprit; without a culprit, that of every rank.

@@ -12,7 +12,7 @@
 /// A rank's variables, and how a process reads them: code that reads settings takes an `Environment`, so that tests can
 /// pass a table.
 ///
-/// Values are those of rank 3 of four pods of one rank each. The operator sets the pod's variables
+/// Numbers are those of rank 3 of four pods of one rank each. The operator sets the pod's variables
 /// (operator/manifest/pod_environment.hpp), and the launcher completes them for each rank process
 /// (worker/launcher/rank_process.hpp).
 ///   - Set by the operator for the pod, and set anew by the launcher for each rank: RANK, NODE_RANK, GROUP_RANK and
@@ -27,7 +27,8 @@
 ///     TRAINYARD_CPU_MILLICORES with a CPU request.
 ///   - Set by the user: the `env` and `envFrom` of the template's container, without variables that have one of the
 ///     operator's names above.
-///   - Set by the operator: the keys of checkpoint.credentialsSecret. A job that uses gs:// alone has them as files.
+///   - Set by the operator: the keys of checkpoint.credentialsSecret, except for a job whose storage is all gs://,
+///     which gets the keys as files.
 ///   - Set by the operator, each only where it applies and the template's `env` does not set it: PYTHONUNBUFFERED,
 ///     HOME, USER, TORCH_NCCL_ASYNC_ERROR_HANDLING, AWS_REGION, AWS_ENDPOINT_URL_S3, GOOGLE_APPLICATION_CREDENTIALS,
 ///     TPU_WORKER_ID and TPU_WORKER_HOSTNAMES.
@@ -35,7 +36,8 @@
 ///     OMP_NUM_THREADS, with TRAINYARD_CHOSE_THREADS 1, and GLIBC_TUNABLES, where they are not set;
 ///     TRAINYARD_HAS_LAUNCHER, TRAINYARD_LAUNCHER_FOLDER, TRAINYARD_RANK_LINK_FD (the link to the launcher).
 /// The launcher removes TRAINYARD_REQUEST_TOKEN, which the operator gives the pods of a job with `training` and
-/// `checkpoint`. The values as a table: docs/design-worker.md, "What is in rank 3's environment?".
+/// `checkpoint`. What Trainyard's own variables mean, and the numbers of the ports: api/contract.hpp. All values as a
+/// table: docs/design-worker.md, "What is in rank 3's environment?".
 /// group_environment.hpp reads a rank's place from the variables, mpi_and_slurm.hpp from those of MPI and Slurm where
 /// the operator, torchrun or the user has set none.
 namespace trainyard::rank {

@@ -22,8 +22,8 @@ inline constexpr std::string_view env_rendezvous_seconds = "TRAINYARD_RENDEZVOUS
 inline constexpr std::string_view env_hang_seconds = "TRAINYARD_HANG_SECONDS";
 inline constexpr std::string_view env_collective_seconds = "TRAINYARD_COLLECTIVE_SECONDS";
 
-/// The rank environment of contract.hpp (docs/design-worker.md has it as a table), parsed and checked: this process's
-/// rank, and the addresses at which the group meets.
+/// The part of a rank's environment (environment.hpp has all of it) that says where the rank is and where the group
+/// meets, parsed and checked.
 struct GroupEnvironment {
   std::int64_t world_size = 1;
   std::int64_t local_world_size = 1;

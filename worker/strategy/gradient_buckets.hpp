@@ -26,8 +26,8 @@ namespace trainyard::strategy {
 /// rank sends the buckets in one order, in whatever order its gradients come. Only the last backward pass of a step
 /// fills and sends buckets. Then finish() fills and sends those that are left, with zeros for parameters that no pass
 /// used; after send_at_end() it sends all of them. The strategy `sharded` sends its buckets in this order too, but each
-/// one only after the exchange of the one before it (sharded_gradients.hpp). With shardParameters a backward pass sends
-/// a bucket only once it is full on all ranks (gathered_parameters.hpp).
+/// one only after the exchange of the one before it (sharded_gradients.hpp). With its option shardParameters a backward
+/// pass sends a bucket only once it is full on each rank (gathered_parameters.hpp).
 ///
 /// The functions are called from the training thread. The hooks that fill and send buckets run on the thread of the
 /// backward pass.
@@ -52,9 +52,9 @@ class GradientBuckets {
   /// others only add to the gradients. A step of one backward pass need not call it.
   void begin_backward(bool is_last_batch) { is_last_batch_ = is_last_batch; }
   /// Fills and sends the buckets that were not sent during the backward pass, with zeros for parameters that no pass of
-  /// the step used. Then waits for each bucket. `follow` makes only the calling thread's stream wait. `wait` makes the
-  /// thread itself wait; it is used where this rank's loss left out a parameter, since the thread must then read from
-  /// the device whether another rank used the parameter.
+  /// the step used. Then waits for each bucket: by `follow`, which makes only the calling thread's CUDA stream wait,
+  /// or, where this rank's loss left out a parameter, by `wait`, which makes the thread itself wait. The thread then
+  /// reads from the device whether another rank used the parameter.
   ///
   /// Errors: those of `wait` and `follow`; unavailable when a bucket could not be sent. Throws what this rank's own
   /// device or program threw.

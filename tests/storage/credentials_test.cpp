@@ -1,4 +1,4 @@
-#include "storage/access_token.hpp"
+#include "storage/credentials.hpp"
 
 #include <gtest/gtest.h>
 

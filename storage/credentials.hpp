@@ -9,12 +9,24 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "common/clock.hpp"
 #include "common/logging.hpp"
 #include "common/result.hpp"
 
+/// The credentials with which a store signs its requests. A store takes the first that are set up, in the order of that
+/// cloud's own clients:
+///   - s3:// (aws_credential_sources.hpp): the environment's key, web identity, the profile, the container's agent, the
+///     instance's metadata;
+///   - gs:// (google_credentials.hpp): the file that GOOGLE_APPLICATION_CREDENTIALS names, gcloud's file, the metadata
+///     server;
+///   - az:// (azure_credentials.hpp): a connection string, an account's key, a SAS token, a client's secret, workload
+///     identity, the az tool's login, a managed identity.
+/// https:// sends none, and the program of a `command:` URI finds its own. In a pod the variables and files are those
+/// of the Secret that checkpoint.credentialsSecret names (add_credentials() in operator/manifest/worker_pod.hpp); the
+/// identities that the cloud gives a pod or a machine need no Secret.
 namespace trainyard::storage {
 
 /// The credentials that may be sent to a server after their expiry has passed.
@@ -159,5 +171,40 @@ std::array<Credential, 2> Renewed<Credential>::recent() const {
   const std::scoped_lock lock{mutex_};
   return {current_.value_or(Credential{}), former_};
 }
+
+/// A bearer token of OAuth 2.
+struct AccessToken {
+  std::string text;
+  std::optional<Time> expiry;  ///< Empty when the issuer did not give it.
+  bool operator==(const AccessToken&) const = default;
+};
+
+[[nodiscard]] inline bool is_same_secret(const AccessToken& one, const AccessToken& other) {
+  return one.text == other.text;
+}
+
+/// The access token of one identity, renewed before it expires. Any thread may call.
+class AccessTokens {
+ public:
+  using Fetch = Renewed<AccessToken>::Fetch;
+
+  explicit AccessTokens(Fetch fetch, std::shared_ptr<const Clock> clock = std::make_shared<const SystemClock>())
+      : renewed_{std::move(fetch), AfterExpiry::nothing, std::move(clock)} {}
+
+  /// A token to send now. Errors as Renewed::get().
+  [[nodiscard]] Result<std::string> get() {
+    return renewed_.get().map([](const AccessToken& token) { return token.text; });
+  }
+  /// The server refuses `token`, whatever its expiry: get() asks the issuer again.
+  void refuse(const std::string& token) { renewed_.refuse({.text = token, .expiry = {}}); }
+  /// The last token and the one before, which a request in flight may still carry. Never asks the issuer.
+  [[nodiscard]] std::array<std::string, 2> recent() const {
+    const auto [last, former] = renewed_.recent();
+    return {last.text, former.text};
+  }
+
+ private:
+  Renewed<AccessToken> renewed_;
+};
 
 }  // namespace trainyard::storage
