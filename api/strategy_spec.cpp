@@ -6,7 +6,7 @@ namespace {
 using nlohmann::json;
 
 constexpr IntegerRange steps_range{.min = 1};
-constexpr IntegerRange bucket_mib_range{.min = 1, .max = 4096};
+constexpr IntegerRange bucket_mib_range{.min = 1, .max = bucket_mib_max};
 constexpr IntegerRange interval_ms_range{.min = 1, .max = 86'400'000};
 constexpr IntegerRange rank_range{.min = 1, .max = 1024};
 constexpr IntegerRange replicas_range{.min = 1, .max = 64};

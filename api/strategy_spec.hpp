@@ -66,12 +66,16 @@ struct PowerSgdSpec {
   bool operator==(const PowerSgdSpec&) const = default;
 };
 
+inline constexpr std::int64_t bucket_mib_max = 4096;
+inline constexpr std::int64_t ddp_bucket_mib = 25;  ///< Where a job with ddp, ddp2 or sharded gives no bucketMiB.
+
 struct StrategySpec {
   StrategyName name = StrategyName::ddp;
   ProcessGroupBackend process_group_backend = ProcessGroupBackend::by_device;
   GradientCompression gradient_compression = GradientCompression::none;
   PowerSgdSpec power_sgd;
-  /// Gradients are sent once about so many MiB of them are there. Absent: 25, or 10 with bagua. Not for horovod.
+  /// Gradients are sent once about so many MiB of them are there. Absent: ddp_bucket_mib, or 10 with bagua. Not for
+  /// horovod.
   std::optional<std::int64_t> bucket_mib;
   std::int64_t fusion_threshold_mib = 128;  ///< horovod only: as bucket_mib; 0 sends each gradient alone.
   bool autotune = false;                    ///< ddp and horovod: the first steps choose the size of buckets.

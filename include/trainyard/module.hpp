@@ -43,6 +43,15 @@ struct StepOutput {
   std::map<std::string, torch::Tensor> values;
 };
 
+/// How gradients and buffers are exchanged by the strategies ddp and ddp2: what the job's training.strategy says, until
+/// configure_ddp() changes it.
+struct DdpSettings {
+  std::int64_t bucket_mib = 25;  ///< bucketMiB, 1 to 4096. Without effect where the job has autotune.
+  bool broadcast_buffers = true;
+  bool sync_batch_norm = false;  ///< Not with ddp2.
+  bool operator==(const DdpSettings&) const = default;
+};
+
 /// A model and how it is trained. Derive from it, register the layers as in any torch::nn::Module, and pass the class
 /// to TRAINYARD_MAIN. The worker calls the functions below from one thread; with the strategies dp and ddp2 on GPUs,
 /// those of each further instance from a thread of its own. An exception ends the rank, and the job's message names the
@@ -93,6 +102,10 @@ class Module : public torch::nn::Module {
   /// parameter of no optimizer is not trained: it needs no gradient from then on.
   [[nodiscard]] virtual std::vector<NamedOptimizer> configure_named_optimizers(const OptimizerSpec& spec);
 
+  /// Changes how the strategy ddp or ddp2 is made; does nothing unless overridden. Called once, in a training of
+  /// several ranks with that strategy, before configure_comm_hook(). All ranks make equal settings; others fail the job
+  /// as InvalidJob does.
+  virtual void configure_ddp(DdpSettings& settings);
   /// Makes the hook that exchanges the gradients of a bucket among the ranks of `process_group`: a class that derives
   /// from CppCommHookInterface of <torch/csrc/distributed/c10d/comm.hpp>, as register_comm_hook() of PyTorch's
   /// DistributedDataParallel takes it. Returns nullptr unless overridden. Called once for each optimizer, in a group of

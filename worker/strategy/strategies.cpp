@@ -60,14 +60,14 @@ std::optional<torch::ScalarType> sent_type(api::GradientCompression compression)
 }
 
 BucketLimits bucket_limits(const api::StrategySpec& spec) {
-  constexpr std::int64_t ddp_mib = 25, bagua_mib = 10;
+  constexpr std::int64_t bagua_mib = 10;
   if (spec.name == api::StrategyName::horovod)
     return {.first_bytes = spec.fusion_threshold_mib << 20, .bytes = spec.fusion_threshold_mib << 20};
   if (spec.name == api::StrategyName::bagua) {
     const std::int64_t bytes = spec.bucket_mib.value_or(bagua_mib) << 20;
     return {.first_bytes = bytes, .bytes = bytes};
   }
-  const std::int64_t bytes = spec.bucket_mib.value_or(ddp_mib) << 20;
+  const std::int64_t bytes = spec.bucket_mib.value_or(api::ddp_bucket_mib) << 20;
   return {.first_bytes = std::min(BucketLimits{}.first_bytes, bytes), .bytes = bytes};
 }
 

@@ -49,6 +49,8 @@ std::vector<NamedOptimizer> Module::configure_named_optimizers(const OptimizerSp
   return {};
 }
 
+void Module::configure_ddp(DdpSettings& /*settings*/) {}
+
 std::shared_ptr<c10d::CommHookInterface> Module::configure_comm_hook(
     const c10::intrusive_ptr<c10d::ProcessGroup>& /*process_group*/) {
   return nullptr;

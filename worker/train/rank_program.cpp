@@ -35,6 +35,7 @@
 #include "worker/strategy/strategies.hpp"
 #include "worker/train/agree_on_data.hpp"
 #include "worker/train/batch_sequence.hpp"
+#include "worker/train/ddp_settings.hpp"
 #include "worker/train/ending.hpp"
 #include "worker/train/evaluation_job.hpp"
 #include "worker/train/job.hpp"
@@ -397,9 +398,11 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   auto timeline = open_timeline(run.job, run.clock, group.attempt, run.group.rank);
   if (!timeline) return end_rank(Stage::spec, timeline.error());
   run.timeline = std::move(*timeline);
+  const auto spec = configure_ddp(*run.module, run.group, training.strategy);
+  if (!spec) return not_connected(link, spec.error());
   run.turns = open_turns(*run.module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
-    return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), run.group, wait, follow,
-                                        training.strategy, run.timeline ? &run.timeline->timeline() : nullptr,
+    return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), run.group, wait, follow, *spec,
+                                        run.timeline ? &run.timeline->timeline() : nullptr,
                                         run.group.world_size > 1 ? comm_hook_of(run) : nullptr);
   });
   run.replicas = TRY(make_replicas(opened, models, run, group, patience));

@@ -92,8 +92,11 @@ LauncherProcess::LauncherProcess(const TestGroup& group, std::int64_t rank, cons
     if (const char* value = getenv(name)) environment.push_back(fmt::format("{}={}", name, value));
   }
 
-  const std::string command = fmt::format("exec {0} --rank-program {1}/rank --store-program {1}/store >{1}/output 2>&1",
-                                          paths::program("trainyard-worker"), folder_);
+  const std::string program = group.program.empty()
+                                  ? fmt::format("{0} --rank-program {1}/rank --store-program {1}/store",
+                                                paths::program("trainyard-worker"), folder_)
+                                  : group.program;
+  const std::string command = fmt::format("exec {} >{}/output 2>&1", program, folder_);
   const auto started =
       start({.path = "/bin/sh", .arguments = {"-c", command}, .environment = environment, .inherited_file = {}});
   if (!started) throw std::runtime_error(started.error().message);

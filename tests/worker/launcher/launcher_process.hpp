@@ -38,6 +38,8 @@ struct TestGroup {
   /// Bash that runs in place of the store program. The ranks of most tests form no group, so that a program that only
   /// stays alive will do.
   std::string store_script = "exec sleep 1000";
+  /// A program that becomes the launcher itself, in place of trainyard-worker with the scripts of rank and store.
+  std::string program = {};
   std::uint16_t store_port = free_port();
   std::uint16_t peer_port = free_port();
 };

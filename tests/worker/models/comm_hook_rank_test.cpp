@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -17,19 +19,30 @@ using launcher::LauncherProcess;
 using launcher::TestGroup;
 using testing::HasSubstr;
 
+std::string hooked_model() {
+  return paths::build("tests/worker/models/hooked_model");
+}
+
+std::string training_of(const std::string& options, const std::string& strategy = "{}") {
+  return fmt::format(R"({{"training": {{"model": {{"name": "hooked_model", "options": {}}}, "maxSteps": 3, )"
+                     R"("batchSize": 4, "data": {{"format": "synthetic", "samples": 24}}, "strategy": {}}}}})",
+                     options, strategy);
+}
+
+std::map<std::string, std::string> variables_of(const std::string& training) {
+  return {{"TRAINYARD_SPEC", training},
+          {"OMP_NUM_THREADS", "1"},
+          {"CUDA_VISIBLE_DEVICES", "-1"},
+          {"TRAINYARD_COLLECTIVE_SECONDS", "24"}};
+}
+
 /// The exit code of the group, and the message of rank 0's launcher, of two ranks with the model's `options`.
 std::pair<int, std::string> train(const std::string& options, const std::string& strategy = "{}") {
-  const std::string training =
-      fmt::format(R"({{"training": {{"model": {{"name": "hooked_model", "options": {}}}, "maxSteps": 3, )"
-                  R"("batchSize": 4, "data": {{"format": "synthetic", "samples": 24}}, "strategy": {}}}}})",
-                  options, strategy);
+  const std::string training = training_of(options, strategy);
   const TestGroup group{.world_size = 2,
-                        .variables = {{"TRAINYARD_SPEC", training},
-                                      {"OMP_NUM_THREADS", "1"},
-                                      {"CUDA_VISIBLE_DEVICES", "-1"},
-                                      {"TRAINYARD_COLLECTIVE_SECONDS", "24"}},
+                        .variables = variables_of(training),
                         .store_script = "exec " + paths::program("trainyard-store") + " \"$@\""};
-  const std::string program = "exec " + paths::build("tests/worker/models/hooked_model");
+  const std::string program = "exec " + hooked_model();
   LauncherProcess zero{group, 0, program};
   LauncherProcess one{group, 1, program};
   constexpr int lost_peer = 90;  // The launcher whose rank heard of the other's end first.
@@ -62,6 +75,22 @@ TEST(CommHookOfAModel, ThatThrowsIsTheProgramsFailureAndNoLostPeer) {
   const auto [code, message] = train_with("throws");
   EXPECT_EQ(code, 1);
   EXPECT_THAT(message, HasSubstr("the communication hook: level 9 of 4"));
+}
+
+TEST(ConfigureDdpOfAModel, DecidesHowTheStrategyIsMade) {
+  const auto [code, message] = train(R"({"hook": "zeros", "keepsBuffers": true})");
+  EXPECT_EQ(code, 0) << message;
+}
+
+TEST(MainOfAProgram, SetsTheRankThatAnotherClusterManagerHasGivenIt) {
+  TestGroup group{.variables = variables_of(training_of(R"({"hook": "zeros"})")), .program = hooked_model()};
+  group.variables["PATH"] = std::filesystem::path{paths::program("trainyard-worker")}.parent_path().string();
+  for (const char* const name : {"RANK", "WORLD_SIZE", "MASTER_ADDR"}) group.variables[name] = "";
+  group.variables["OURS_RANKS"] = "2";
+  LauncherProcess zero{group, 0, "", {{"OURS_RANK", "0"}}};
+  LauncherProcess one{group, 1, "", {{"OURS_RANK", "1"}}};
+  EXPECT_EQ(zero.wait(), 0) << zero.output();
+  EXPECT_EQ(one.wait(), 0) << one.output();
 }
 
 TEST(CollectiveOfAModel, ThatOneRankAloneCallsEndsTheGroupLongBeforeItsDeadline) {

@@ -5,6 +5,8 @@
 #include <torch/torch.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -41,19 +43,28 @@ class BadHook final : public c10d::CppCommHookInterface<ProcessGroup> {
 
 /// options.hook: "zeros"; "doubles" for zeros of another dtype than the gradients'; "throws"; "none". Training fails
 /// once the weight has changed. options.gathersAlone: rank 0 gathers in its first step, and no other rank does.
+/// options.keepsBuffers: by configure_ddp() buffers are not broadcast, and training fails if this rank's is.
 class HookedModel final : public trainyard::Module {
  public:
   explicit HookedModel(const trainyard::Options& options)
       : hook_{options.text("hook", "none")},
         gathers_alone_{options.boolean("gathersAlone", false)},
-        weight_{register_parameter("weight", torch::ones({3}))} {}
+        keeps_buffers_{options.boolean("keepsBuffers", false)},
+        weight_{register_parameter("weight", torch::ones({3}))},
+        own_{keeps_buffers_ ? register_buffer("own", torch::zeros({1})) : torch::Tensor{}} {}
 
   [[nodiscard]] trainyard::StepOutput training_step(const trainyard::Batch& /*batch*/,
                                                     std::int64_t /*batch_index*/) override {
     if (gathers_alone_ && rank() == 0) std::ignore = all_gather(weight_.detach());
     if (!torch::equal(weight_, torch::ones({3}))) throw std::runtime_error{"the weight has changed"};
+    if (keeps_buffers_) {
+      if (global_step() > 0 && own_.item<std::int64_t>() != rank())
+        throw std::runtime_error{"the buffer was broadcast"};
+      own_.fill_(rank());
+    }
     return weight_.sum();
   }
+  void configure_ddp(trainyard::DdpSettings& settings) override { settings.broadcast_buffers = !keeps_buffers_; }
   [[nodiscard]] std::shared_ptr<c10d::CommHookInterface> configure_comm_hook(const ProcessGroup& group) override {
     if (hook_ == "none") return nullptr;
     if (hook_ == "throws") return std::make_shared<BadHook>(group);
@@ -63,9 +74,33 @@ class HookedModel final : public trainyard::Module {
  private:
   std::string hook_;
   bool gathers_alone_;
+  bool keeps_buffers_;
   torch::Tensor weight_;
+  torch::Tensor own_;
 };
+
+void set(const char* name, const char* value) {
+  setenv(name, value, 1);  // NOLINT(concurrency-mt-unsafe): there are no threads yet
+}
+
+bool is_set(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): as above
+  return value != nullptr && *value != '\0';
+}
 
 }  // namespace
 
-TRAINYARD_MAIN(HookedModel)
+/// The main() of a program for a cluster manager that Trainyard does not know: its variables are OURS_RANK and
+/// OURS_RANKS.
+int main(int argc, char** argv) {
+  if (!is_set("RANK") && is_set("OURS_RANK")) {
+    set("RANK", std::getenv("OURS_RANK"));         // NOLINT(concurrency-mt-unsafe): as above
+    set("WORLD_SIZE", std::getenv("OURS_RANKS"));  // NOLINT(concurrency-mt-unsafe): as above
+    set("LOCAL_RANK", "0");
+    set("LOCAL_WORLD_SIZE", "1");
+    set("MASTER_ADDR", "127.0.0.1");
+  }
+  trainyard::Models models;
+  models.add<HookedModel>("hooked_model");
+  return trainyard::run_program(models, argc, argv);
+}
