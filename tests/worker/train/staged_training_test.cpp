@@ -1,108 +1,49 @@
 // Trainings of two ranks whose exchanges between devices go through the host's memory (processGroupBackend gloo).
 #include <gtest/gtest.h>
+#include <torch/serialize.h>
 #include <torch/types.h>
-#include <trainyard/trainyard.hpp>
 
 #include <chrono>
-#include <cstdint>
-#include <optional>
+#include <future>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "tests/fakes/fake_clock.hpp"
-#include "tests/worker/fakes/fake_rank_link.hpp"
+#include "common/child_program.hpp"
+#include "tests/fakes/temporary_folder.hpp"
+#include "tests/paths/paths.hpp"
 #include "tests/worker/fakes/late_device.hpp"
 #include "tests/worker/fakes/rank_threads.hpp"
-#include "worker/dist/host_staged_backend.hpp"
-#include "worker/dist/steps_in_flight.hpp"
-#include "worker/dist/wait_or_fail.hpp"
-#include "worker/strategy/strategies.hpp"
-#include "worker/train/optimizer_turns.hpp"
-#include "worker/train/trainer.hpp"
+#include "tests/worker/train/staged_training.hpp"
 
 namespace trainyard::train {
 namespace {
 
-/// 64 points of a function of four numbers.
-class Points final : public Dataset {
- public:
-  [[nodiscard]] std::int64_t size() const override { return inputs_.size(0); }
-  [[nodiscard]] Batch gather(const torch::Tensor& ids) const override {
-    return {.inputs = inputs_.index_select(0, ids), .targets = targets_.index_select(0, ids), .ids = ids};
-  }
+using ByRank = std::vector<std::vector<torch::Tensor>>;
 
- private:
-  torch::Tensor inputs_ = torch::arange(256, torch::kFloat).reshape({64, 4}).sin();
-  torch::Tensor targets_ = inputs_.sum(1, /*keepdim=*/true).tanh();
-};
-
-class TwoLayers final : public Module {
- public:
-  TwoLayers() {
-    register_module("first", first_);
-    register_module("second", second_);
-    const torch::NoGradGuard no_grad;
-    for (torch::Tensor& parameter : parameters())
-      parameter.copy_(torch::arange(parameter.numel(), torch::kFloat).add(1).cos().mul(0.4).view_as(parameter));
-  }
-  [[nodiscard]] StepOutput training_step(const Batch& batch, std::int64_t /*batch_index*/) override {
-    return torch::mse_loss(second_(torch::tanh(first_(batch.inputs))), batch.targets);
-  }
-
- private:
-  torch::nn::Linear first_{4, 8};
-  torch::nn::Linear second_{8, 1};
-};
-
-/// The parameters of both ranks, on the host, after a training on `device`.
-std::vector<std::vector<torch::Tensor>> train(const api::TrainingSpec& training, torch::Device device) {
-  std::vector<std::vector<torch::Tensor>> trained(2);
+/// The parameters of both ranks, which are threads, after a training on `device`.
+ByRank train(const api::TrainingSpec& training, torch::Device device) {
+  ByRank trained(2);
   fakes::run_ranks(2, [&](fakes::RankThread& rank) {
-    if (!device.is_cpu()) {
-      rank.process_group->setBackend(device.type(), c10d::ProcessGroup::BackendType::CUSTOM,
-                                     dist::make_host_staged_backend(rank.process_group->getBackend(c10::kCPU)));
-    }
-    TwoLayers module;
-    if (!device.is_cpu()) fakes::late_device::move_module(module);
-    const Points data;
-    const fakes::FakeClock clock;
-    fakes::FakeRankLink link;
-    dist::Group group{.rank = rank.rank,
-                      .world_size = 2,
-                      .store = rank.store,
-                      .process_group = rank.process_group,
-                      .communicator = std::move(rank.communicator),
-                      .checkpoint_communicator = std::move(rank.checkpoint_communicator)};
-    const strategy::WaitForWork wait = [&](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
-      return dist::wait_or_fail(work, link, std::chrono::minutes{1}, what);
-    };
-    std::optional<dist::StepsInFlight> in_flight;
-    if (!device.is_cpu()) in_flight.emplace(device, link, std::chrono::minutes{1});
-    const strategy::WaitForWork follow = [&](const c10::intrusive_ptr<c10d::Work>& work, std::string_view what) {
-      return in_flight ? in_flight->follow(work, what) : wait(work, what);
-    };
-    auto turns = open_turns(module, training.optimizer, [&](NamedTensors parameters, NamedTensors buffers) {
-      return strategy::make_gradient_sync(std::move(parameters), std::move(buffers), group, wait, follow,
-                                          training.strategy);
-    });
-    Trainer trainer{{.training = training,
-                     .module = module,
-                     .train_data = data,
-                     .turns = turns,
-                     .group = group,
-                     .link = link,
-                     .wait = wait,
-                     .in_flight = in_flight ? &*in_flight : nullptr,
-                     .device = device,
-                     .clock = clock}};
-    const rank::RankEnd end = trainer.run();
-    EXPECT_EQ(end.reason, "Completed") << end.message;
-    for (const torch::Tensor& parameter : module.parameters())
-      trained[static_cast<std::size_t>(rank.rank)].push_back(parameter.detach().cpu().clone());
+    trained[static_cast<std::size_t>(rank.rank)] =
+        train_as_rank(training, device,
+                      {.rank = rank.rank,
+                       .world_size = 2,
+                       .store = rank.store,
+                       .process_group = rank.process_group,
+                       .communicator = std::move(rank.communicator),
+                       .checkpoint_communicator = std::move(rank.checkpoint_communicator)});
   });
   return trained;
+}
+
+void expect_close(const ByRank& trained, const ByRank& expected) {
+  ASSERT_EQ(trained.size(), expected.size());
+  for (std::size_t rank = 0; rank < expected.size(); ++rank) {
+    ASSERT_EQ(trained[rank].size(), expected[rank].size());
+    for (std::size_t i = 0; i < expected[rank].size(); ++i)
+      EXPECT_TRUE(torch::allclose(trained[rank][i], expected[rank][i], 1e-5, 1e-6)) << rank << ", parameter " << i;
+  }
 }
 
 struct Exchange {
@@ -113,23 +54,10 @@ struct Exchange {
 class StagedTraining : public testing::TestWithParam<Exchange> {};
 
 TEST_P(StagedTraining, EndsWithTheParametersOfTheCpu) {
-  api::TrainingSpec training;
-  training.batch_size = 4;
-  training.epochs = 2;
-  training.log_every.steps = 8;
-  training.optimizer = {.name = api::OptimizerName::sgd, .lr = 0.1, .momentum = 0.9};
-  training.strategy = GetParam().strategy;
-  const auto on_host = train(training, torch::kCPU);
-  const auto on_device = train(training, fakes::late_device::device());
-  for (std::size_t rank = 0; rank < 2; ++rank) {
-    ASSERT_EQ(on_device[rank].size(), on_host[rank].size());
-    for (std::size_t i = 0; i < on_host[rank].size(); ++i)
-      EXPECT_TRUE(torch::allclose(on_device[rank][i], on_host[rank][i], 1e-5, 1e-6)) << rank << ", parameter " << i;
-  }
+  const auto training = staged_training(GetParam().strategy);
+  expect_close(train(training, fakes::late_device::device()), train(training, torch::kCPU));
 }
 
-// shardParameters and sharded wait for other ranks in the backward pass. One thread of torch's is that pass for all
-// threads that use the simulated device, so that two ranks of one process would wait for each other without end.
 INSTANTIATE_TEST_SUITE_P(
     Of, StagedTraining,
     testing::Values(
@@ -147,6 +75,26 @@ INSTANTIATE_TEST_SUITE_P(
         Exchange{"LowPrecisionDecentralized",
                  {.name = api::StrategyName::bagua, .algorithm = api::BaguaAlgorithm::low_precision_decentralized}}),
     [](const auto& info) { return info.param.what; });
+
+// With `sharded` ranks wait for each other in the backward pass. One thread of torch's is that pass for all threads
+// that use the simulated device, so that the ranks are processes here. Not with shardParameters: the simulated device
+// frees memory at once, also where queued work still needs it, which torch's allocator for a GPU does not.
+TEST(StagedShardedTraining, EndsWithTheParametersOfDdpOnTheCpu) {
+  const fakes::TemporaryFolder folder;
+  const auto run_rank = [&](const std::string& rank) {
+    return run_program({paths::build("tests/worker/train/staged_sharded_rank"), rank, folder.path()},
+                       std::chrono::minutes{2});
+  };
+  auto other = std::async(std::launch::async, run_rank, "1");
+  for (const auto& end : {run_rank("0"), other.get()}) {
+    ASSERT_TRUE(end) << end.error().message;
+    ASSERT_EQ(end->exit_code, 0) << end->output << end->words;
+  }
+  ByRank trained(2);
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    torch::load(trained[rank], folder.path() + "/" + std::to_string(rank) + ".pt");
+  expect_close(trained, train(staged_training({}), torch::kCPU));
+}
 
 }  // namespace
 }  // namespace trainyard::train
