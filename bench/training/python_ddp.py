@@ -13,6 +13,7 @@ import time
 
 import torch
 import torch.distributed as dist
+import torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook as power_sgd
 from peer_models import MODELS, SampleDataset, read_part, synthetic
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -44,8 +45,13 @@ class Ddp:
         dist.init_process_group("nccl" if device == "cuda" else "gloo")
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
 
-    def wrap(self, model, as_users_do):
-        return DistributedDataParallel(model, gradient_as_bucket_view=not as_users_do)
+    def wrap(self, model, options):
+        ddp = DistributedDataParallel(model, gradient_as_bucket_view=not options.as_users_do)
+        if options.power_sgd:
+            rank, start_step = options.power_sgd
+            state = power_sgd.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=start_step)
+            ddp.register_comm_hook(state, power_sgd.powerSGD_hook)
+        return ddp
 
     def wrap_optimizer(self, optimizer, model, options):
         return optimizer
@@ -67,7 +73,7 @@ class Horovod:
         hvd.init()
         self.rank, self.world_size = hvd.rank(), hvd.size()
 
-    def wrap(self, model, as_users_do):
+    def wrap(self, model, options):
         self.hvd.broadcast_parameters(model.state_dict(), root_rank=0)
         return model
 
@@ -102,6 +108,7 @@ def main():
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--horovod", choices=("fp32", "fp16"), help="exchange gradients by Horovod, whole or as fp16")
+    parser.add_argument("--power-sgd", type=int, nargs=2, metavar=("RANK", "START_STEP"), help="exchange gradients by PyTorch's powerSGD_hook")
     parser.add_argument("--losses", action="store_true", help="report each step's mean loss over the ranks")
     options = parser.parse_args()
     if options.synthetic is not None and not options.max_steps:
@@ -128,7 +135,7 @@ def main():
         model = model.to(memory_format=torch.channels_last)
         torch.backends.cudnn.benchmark = True
     forward = torch.compile(model) if options.compile else model
-    ddp = group.wrap(forward, options.as_users_do)
+    ddp = group.wrap(forward, options)
     optimizer = torch.optim.Adam(ddp.parameters(), lr=1e-3, fused=None if options.as_users_do else True)
     optimizer = group.wrap_optimizer(optimizer, model, options)
     torch.manual_seed(options.seed + 1 + rank)
