@@ -10,11 +10,13 @@
 
 #include "checkpoint/run/agreement.hpp"
 #include "common/try.hpp"
+#include "worker/train/program_call.hpp"
 
 namespace trainyard::train {
 namespace {
 
 DataSummary summary_of(const Dataset& dataset) {
+  const ProgramCall call{"size(), classes() or id() of a data set"};
   return {.samples = dataset.size(), .classes = dataset.classes(), .id = dataset.id()};
 }
 

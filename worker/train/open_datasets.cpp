@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "api/contract.hpp"
@@ -22,17 +23,30 @@ std::optional<Datasets> call_open_datasets(Module& module, const DataSource& sou
   return module.open_datasets(source);
 }
 
+/// What size() of a Dataset or a Sampler returns.
+template <typename Sized>
+std::int64_t size_of(const Sized& sized, std::string_view name) {
+  const ProgramCall call{"size() of the ", name};
+  return sized.size();
+}
+
+template <typename Classified>
+std::int64_t classes_of(const Classified& classified, std::string_view name) {
+  const ProgramCall call{"classes() of the ", name};
+  return classified.classes();
+}
+
 }  // namespace
 
 Result<void> check_classes(const Module& module, const Datasets& datasets) {
-  const std::int64_t known = module.classes();
+  const std::int64_t known = classes_of(module, "model");
   for (const auto& [name, dataset] :
-       {std::pair{"training", datasets.train.get()}, std::pair{"validation", datasets.validation.get()},
-        std::pair{"test", datasets.test.get()}}) {
-    const std::int64_t found = dataset == nullptr ? 0 : dataset->classes();
+       {std::pair{"training set", datasets.train.get()}, std::pair{"validation set", datasets.validation.get()},
+        std::pair{"test set", datasets.test.get()}}) {
+    const std::int64_t found = dataset == nullptr ? 0 : classes_of(*dataset, name);
     if (known == 0 || found <= known) continue;
     return fail(ErrorKind::invalid,
-                fmt::format("the {} set has labels up to {}, but the model tells only {} classes apart (0 to {}); set "
+                fmt::format("the {} has labels up to {}, but the model tells only {} classes apart (0 to {}); set "
                             "its option in training.model.options, or take other data",
                             name, found - 1, known, known - 1));
   }
@@ -81,12 +95,15 @@ Result<Datasets> open_datasets(Module& module, const Job& job, const std::string
   source.options.check_all_asked(reader);
   const bool is_fit = job.training.task == api::Task::fit;
   const Dataset* const used = is_fit ? datasets->train.get() : data_of(job.training.task, *datasets);
-  if (used == nullptr || used->size() <= 0)
+  if (used == nullptr || size_of(*used, "data set") <= 0)
     return fail(ErrorKind::invalid,
                 fmt::format("{} gave no {} samples", reader, is_fit ? "training" : "validation or test"));
-  if (const Sampler* const sampler = datasets->sampler.get(); is_fit && sampler != nullptr && sampler->size() <= 0) {
-    return fail(ErrorKind::invalid, fmt::format("the sampler of {} has {} samples an epoch, and needs at least 1",
-                                                reader, sampler->size()));
+  if (const Sampler* const sampler = datasets->sampler.get(); is_fit && sampler != nullptr) {
+    const std::int64_t samples = size_of(*sampler, "sampler");
+    if (samples <= 0) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("the sampler of {} has {} samples an epoch, and needs at least 1", reader, samples));
+    }
   }
   TRY(check_classes(module, *datasets));
   return std::move(*datasets);

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "worker/data/image_dataset.hpp"
+#include "worker/train/program_call.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -61,6 +63,21 @@ TEST(CheckClasses, RefusesDataWithMoreClassesThanTheModelHas) {
   Datasets without_validation;
   without_validation.train = labeled(1);
   EXPECT_TRUE(check_classes(Classifier{2}, without_validation));
+}
+
+/// A data set whose classes() throws.
+class UnclassifiedSet final : public Dataset {
+ public:
+  [[nodiscard]] std::int64_t size() const override { return 1; }
+  [[nodiscard]] Batch gather(const torch::Tensor& /*ids*/) const override { return {}; }
+  [[nodiscard]] std::int64_t classes() const override { throw std::runtime_error{"the list of classes is missing"}; }
+};
+
+TEST(CheckClasses, NamesTheCallThatThrew) {
+  Datasets datasets;
+  datasets.validation = std::make_unique<UnclassifiedSet>();
+  EXPECT_THROW(static_cast<void>(check_classes(Classifier{2}, datasets)), std::runtime_error);
+  EXPECT_EQ(failed_call(), "classes() of the validation set");
 }
 
 }  // namespace
