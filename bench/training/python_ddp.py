@@ -46,7 +46,9 @@ class Ddp:
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
 
     def wrap(self, model, options):
-        ddp = DistributedDataParallel(model, gradient_as_bucket_view=not options.as_users_do)
+        # A given size makes one bucket of a small model. With two, Gloo aborted the ranks: what powerSGD_hook received had another size than expected.
+        size = {"bucket_cap_mb": 25} if options.power_sgd else {}
+        ddp = DistributedDataParallel(model, gradient_as_bucket_view=not options.as_users_do, **size)
         if options.power_sgd:
             rank, start_step = options.power_sgd
             state = power_sgd.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=start_step)
