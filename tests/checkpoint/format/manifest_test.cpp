@@ -91,6 +91,9 @@ TEST(Manifest, IsOfANewerFormatOnlyWithWhatOlderProgramsCannotRead) {
   named.data_nonce = std::string(32, 'a') + "-1";
   EXPECT_EQ(unseal(to_text(named)).value().at("version"), 3) << "they would look for its files under other names";
   EXPECT_EQ(parse_manifest(to_text(named)), named);
+  sharded.data_nonce = named.data_nonce;
+  EXPECT_EQ(unseal(to_text(sharded)).value().at("version"), 3) << "programs of version 2 would look for the files too";
+  EXPECT_EQ(parse_manifest(to_text(sharded)), sharded);
   named.data_nonce = "../../elsewhere";
   EXPECT_EQ(parse_manifest(to_text(named)).error().kind, ErrorKind::corrupt) << "it becomes a part of keys";
 }

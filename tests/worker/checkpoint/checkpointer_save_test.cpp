@@ -294,6 +294,28 @@ TEST_F(ACheckpointer, LeavesOutAStateThatIsNotSoundOnAnyRankUnlessItIsFinal) {
   }
 }
 
+TEST_F(ACheckpointer, LeavesOutAlsoAFinalStateThatChangedWhileItWasStaged) {
+  fakes::MemoryObjects objects;
+  const auto checkpointer = open(std::make_unique<fakes::MemoryStore>(objects), single);
+  State state;
+  state.entries.push_back({"model.w", Placement::replicated, torch::ones({4096, 1024})});
+  state.entries[0].is_steady = true;
+  ASSERT_TRUE(checkpointer->restore(state));
+  // The copy may be whole before this thread gets to change the state.
+  constexpr int tries_max = 50;
+  for (std::int64_t step = 1; step <= tries_max; ++step) {
+    checkpointer->begin_save(state, step, {.is_final = true});
+    state.entries[0].tensor.add_(1);
+    const auto outcome = checkpointer->take_outcome(std::chrono::minutes{1});
+    ASSERT_TRUE(outcome && outcome->saved);
+    EXPECT_EQ(objects.objects.contains(manifest_key({step, 1})), outcome->left_out.empty());
+    if (outcome->left_out.empty()) continue;
+    EXPECT_EQ(outcome->left_out, "parameters or optimizer state were changed outside the optimizer's step");
+    return;
+  }
+  FAIL() << "no save of " << tries_max << " noticed that the state changed meanwhile";
+}
+
 TEST_F(ACheckpointer, FailsOnAllRanksWhenOneCannotWriteAndSavesTheNext) {
   fakes::MemoryObjects objects;
   fakes::ThreadGroup group{2};
