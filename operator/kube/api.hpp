@@ -81,7 +81,7 @@ struct DeleteOptions {
 /// Errors: not_found (404), already_exists and conflict (409, told apart by the reason in the server's reply), gone
 /// (410), invalid (400, 422), unauthorized (401), forbidden (403, and whatever code an admission denial has), throttled
 /// (429), unavailable (5xx, no connection), timeout, cancelled. The message is the server's sentence with the verb and
-/// the object's name before it. What the operator does on a 409: reconcile/executor.hpp.
+/// the object's name before it. reconcile/executor.hpp says what the operator does on a 409.
 class Api {
  public:
   virtual ~Api() = default;

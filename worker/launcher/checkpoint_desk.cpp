@@ -43,7 +43,7 @@ CheckpointAnswer CheckpointDesk::post(std::string_view authorization, std::strin
     return refuse(401, "the token is wrong or missing: send the header Authorization: Bearer TOKEN");
   const auto request = rank::parse_checkpoint_request(body);
   if (!request) return refuse(400, request.error().message);
-  if (!settings_.is_rank_zero) return refuse(409, "this is not rank 0's pod: rank 0 takes requests for checkpoints");
+  if (!settings_.is_rank0) return refuse(409, "this is not rank 0's pod: rank 0 takes requests for checkpoints");
   if (record_ && record_->request.id == request->id) return answer(200, rank::to_json(*record_));
   if (record_ && record_->state == contract::RequestState::pending) {
     const std::string& pending = record_->request.id;

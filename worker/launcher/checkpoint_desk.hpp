@@ -11,7 +11,7 @@ namespace trainyard::launcher {
 
 struct CheckpointDeskSettings {
   std::optional<std::string> token;  ///< TRAINYARD_REQUEST_TOKEN. Without a token every request is refused.
-  bool is_rank_zero = true;          ///< This launcher's first rank is rank 0.
+  bool is_rank0 = true;              ///< This launcher's first rank is rank 0.
   bool has_checkpoint_uri = false;   ///< The job saves checkpoints.
 };
 

@@ -157,7 +157,7 @@ Result<Options> parse_options(const std::vector<std::string>& arguments, const r
   TRY(read_deadlines(environment, options));
   place(options);
   options.checkpoint_requests = {.token = environment(contract::env_request_token),
-                                 .is_rank_zero = options.ranks.first_rank == 0,
+                                 .is_rank0 = options.ranks.first_rank == 0,
                                  .has_checkpoint_uri = has_checkpoint_uri(environment)};
   return options;
 }

@@ -25,7 +25,7 @@ struct ExchangedBucket {
     std::size_t parameter = 0;  ///< Its index in the list of parameters.
     torch::Tensor of;           ///< The parameter.
     torch::Tensor gradient;     ///< A view of `flat` with the shape and strides of the parameter.
-    torch::Tensor elements;     ///< The same numbers as one dimension, in the order of their addresses.
+    torch::Tensor elements;     ///< Its numbers as one dimension, in the order of their addresses.
   };
 
   torch::Tensor flat;  ///< All gradients, then `used`.

@@ -28,7 +28,7 @@ void unmap(void* context) {
 c10::DataPtr allocate_returned(std::size_t bytes, c10::DeviceType device) {
   c10::Allocator& torchs = *c10::GetAllocator(device);
   if (device != c10::DeviceType::CPU || bytes < mapped_bytes_min) return torchs.allocate(bytes);
-  // One huge page more than needed, so that the tensor can begin at one. What is not touched takes no memory.
+  // One huge page more than needed, so that the tensor can begin at one. Untouched pages take no memory.
   std::size_t space = bytes + huge_page_bytes;
   auto mapping = std::make_unique<Mapping>(Mapping{.begin = nullptr, .bytes = space});
   mapping->begin = mmap(nullptr, space, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

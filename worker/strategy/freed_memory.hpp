@@ -9,7 +9,7 @@
 /// Tensors that are freed and made again in each step.
 namespace trainyard::strategy {
 
-/// Who gets the memory of a CPU tensor that is freed.
+/// Says who gets the memory of a CPU tensor that is freed.
 enum class FreedMemory {
   kept,      ///< The process's allocator, which keeps most of it for the next tensors.
   returned,  ///< From 1 MiB on, the system, at once. It zeroes the memory before it hands it out again.

@@ -64,7 +64,7 @@ json as_written(json spec) {
   return spec;
 }
 
-/// A launcher may start a job that no API server has seen. What the server would refuse is refused here too, in the
+/// A launcher may start a job that no API server has seen. It is refused here for what the server would refuse, in the
 /// same words: trained all the same, such a job would train something else, or fail on one rank alone.
 Result<void> check_as_the_server(const json& spec) {
   const std::vector<api::Violation> violations = api::validate_training(as_written(spec));

@@ -23,7 +23,7 @@ std::optional<Datasets> call_open_datasets(Module& module, const DataSource& sou
   return module.open_datasets(source);
 }
 
-/// What size() of a Dataset or a Sampler returns.
+/// Returns size() of a Dataset or a Sampler.
 template <typename Sized>
 std::int64_t size_of(const Sized& sized, std::string_view name) {
   const ProgramCall call{"size() of the ", name};

@@ -12,7 +12,7 @@ using nlohmann::json;
 constexpr std::string_view bearer = "Bearer 5ecret";
 
 CheckpointDeskSettings desk_settings() {
-  return {.token = "5ecret", .is_rank_zero = true, .has_checkpoint_uri = true};
+  return {.token = "5ecret", .is_rank0 = true, .has_checkpoint_uri = true};
 }
 
 /// The status and the object of an answer.
@@ -59,7 +59,7 @@ TEST(CheckpointDesk, RefusesWithOneSentence) {
   };
   CheckpointDeskSettings without_token = desk_settings(), other_rank = desk_settings(), without_uri = desk_settings();
   without_token.token.reset();
-  other_rank.is_rank_zero = false;
+  other_rank.is_rank0 = false;
   without_uri.has_checkpoint_uri = false;
   const auto wrong_token = refusal(401, "the token is wrong or missing: send the header Authorization: Bearer TOKEN");
   const Row rows[] = {

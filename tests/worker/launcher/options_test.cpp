@@ -144,7 +144,7 @@ TEST(ParseOptions, SaysWhetherCheckpointsMayBeAskedFor) {
     ASSERT_TRUE(options) << options.error().message;
     EXPECT_EQ(options->checkpoint_requests.has_checkpoint_uri, row.has_checkpoint_uri) << row.spec;
     EXPECT_EQ(options->checkpoint_requests.token, std::nullopt);
-    EXPECT_TRUE(options->checkpoint_requests.is_rank_zero);
+    EXPECT_TRUE(options->checkpoint_requests.is_rank0);
   }
   const auto other =
       parse_options({},
@@ -153,7 +153,7 @@ TEST(ParseOptions, SaysWhetherCheckpointsMayBeAskedFor) {
                     "/b");
   ASSERT_TRUE(other) << other.error().message;
   EXPECT_EQ(other->checkpoint_requests.token, "t");
-  EXPECT_FALSE(other->checkpoint_requests.is_rank_zero);
+  EXPECT_FALSE(other->checkpoint_requests.is_rank0);
 }
 
 TEST(StopDeadline, LeavesTheLauncherTimeToEnd) {

@@ -350,7 +350,7 @@ TEST(ByteGrad, IsItsFormulaOnTwoToFourRanks) {
   }
 }
 
-TEST(Compression, TrainsToTheParametersOfPythonsDdpWithTheSameHook) {
+TEST(Compression, HasTheParametersOfPythonsDdpWithTheSameHookAfterEachStep) {
   if (!has_python_torch()) return tests::cannot_run("Python's torch is missing: scripts/setup test installs it");
   const auto factored = [](std::vector<std::string> names) {
     return power_sgd({.rank = 2, .start_step = 2}, std::move(names));
@@ -359,12 +359,12 @@ TEST(Compression, TrainsToTheParametersOfPythonsDdpWithTheSameHook) {
     return [dtype](const std::vector<std::string>&) { return all_reduce({.dtype = dtype, .predivide_factor = {}}); };
   };
   // One bucket, as Python's hooks get.
-  const torch::Tensor usual = train_by_ddp(2, 8, {.limits = {}})[0];
+  const torch::Tensor usual = states_by_ddp(2, 8, {.limits = {}})[0];
   for (const auto& [hook, exchange] : {std::pair<std::string, decltype(DdpOptions::exchange)>{"powersgd", factored},
                                        {"fp16", rounded(torch::kHalf)},
                                        {"bf16", rounded(torch::kBFloat16)}}) {
-    const torch::Tensor ours = train_by_ddp(2, 8, {.limits = {}, .exchange = exchange})[0];
-    const float difference = (ours - train_by_python(2, 8, hook)).abs().max().item<float>();
+    const torch::Tensor ours = states_by_ddp(2, 8, {.limits = {}, .exchange = exchange})[0];
+    const float difference = (ours - states_by_python(2, 8, hook)).abs().max().item<float>();
     EXPECT_LT(difference, hook == "powersgd" ? 1e-3F : 1e-5F) << hook;
     EXPECT_GT((ours - usual).abs().max().item<float>(), 2 * difference) << hook << " changes what is trained";
   }

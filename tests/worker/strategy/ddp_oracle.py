@@ -1,7 +1,8 @@
 """Trains the tiny model of tiny_model.hpp by PyTorch's own DistributedDataParallel, from given weights on given batches.
 
 Usage: ddp_oracle.py FOLDER WORLD_SIZE STEPS LR [HOOK]. HOOK is a communication hook: fp16, bf16 or powersgd. FOLDER holds state.bin (float32:
-parameters, then buffers), images.bin (float32, by step, then rank) and labels.bin (int64). Writes result.bin in the form of state.bin.
+parameters, then buffers), images.bin (float32, by step, then rank) and labels.bin (int64). Writes result.bin: the state after each step, each in the form of
+state.bin.
 """
 import os
 import socket
@@ -71,13 +72,14 @@ def run(rank, folder, world_size, steps, lr, hook, port):
     images = torch.from_numpy(np.fromfile(os.path.join(folder, "images.bin"), np.float32)).view(steps, world_size, 8, 1, 8, 8)
     labels = torch.from_numpy(np.fromfile(os.path.join(folder, "labels.bin"), np.int64)).view(steps, world_size, 8)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=lr)
+    states = []
     for step in range(steps):
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(ddp(images[step, rank]), labels[step, rank]).backward()
         optimizer.step()
+        states += [t.detach().float().flatten() for t in [*model.parameters(), *model.buffers()]]
     if rank == 0:
-        state = [t.detach().float().flatten() for t in [*model.parameters(), *model.buffers()]]
-        torch.cat(state).numpy().tofile(os.path.join(folder, "result.bin"))
+        torch.cat(states).numpy().tofile(os.path.join(folder, "result.bin"))
     dist.barrier()
     dist.destroy_process_group()
 

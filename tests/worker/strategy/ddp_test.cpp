@@ -11,6 +11,7 @@
 #include <torch/utils.h>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
+#include <array>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -22,6 +23,8 @@
 #include "tests/worker/fakes/rank_threads.hpp"
 #include "tests/worker/strategy/tiny_model.hpp"
 #include "tests/worker/strategy/train_by_ddp.hpp"
+#include "worker/dist/group.hpp"
+#include "worker/strategy/strategies.hpp"
 
 namespace trainyard::strategy {
 namespace {
@@ -84,12 +87,47 @@ TEST(Ddp, LeavesEqualBitsOnAllRanks) {
     EXPECT_TRUE(torch::equal(states[0], states[rank])) << "rank " << rank;
 }
 
-TEST(Ddp, TrainsToTheParametersOfPythonsDdp) {
+TEST(Ddp, HasTheParametersOfPythonsDdpAfterEachStep) {
   if (!has_python_torch()) return tests::cannot_run("Python's torch is missing: scripts/setup test installs it");
   for (const std::int64_t world_size : {2, 4}) {
-    const torch::Tensor difference = train_by_ddp(world_size, 8)[0] - train_by_python(world_size, 8);
+    const torch::Tensor difference = states_by_ddp(world_size, 8)[0] - states_by_python(world_size, 8);
     EXPECT_LT(difference.abs().max().item<float>(), 1e-5F) << world_size << " ranks";
   }
+}
+
+TEST(Single, HasTheParametersOfPythonsAfterEachStep) {
+  if (!has_python_torch()) return tests::cannot_run("Python's torch is missing: scripts/setup test installs it");
+  const auto model = make_tiny_model(0);
+  std::vector<torch::Tensor> states;
+  run_ranks(1, [&](RankThread& rank) {
+    dist::Group group{.rank = 0, .world_size = 1, .store = {}, .process_group = rank.process_group};
+    const auto sync = make_gradient_sync(parameters_of(*model), buffers_of(*model), group, plain_wait, {},
+                                         {.name = api::StrategyName::single});
+    ASSERT_TRUE(sync->synchronize_model());
+    for (std::int64_t step = 0; step < 8; ++step) {
+      train_step(*sync, *model, make_tiny_batch(step, 0));
+      states.push_back(flat_state(*model));
+    }
+  });
+  EXPECT_LT((torch::stack(states) - states_by_python(1, 8)).abs().max().item<float>(), 1e-5F);
+}
+
+TEST(Ddp, LeavesGradientsThatAreViewsOfTheirBucket) {
+  const auto models = std::array{make_tiny_model(0), make_tiny_model(1)};
+  run_ranks(2, [&](RankThread& rank) {
+    TinyModel& model = *models.at(static_cast<std::size_t>(rank.rank));
+    Ddp ddp = make_ddp(model, rank, {.limits = {}});  // one bucket
+    ASSERT_TRUE(ddp.synchronize_model());
+    const void* bucket = nullptr;
+    for (std::int64_t step = 0; step < 3; ++step) {
+      train_step(ddp, model, make_tiny_batch(step, rank.rank));
+      for (const torch::Tensor& parameter : model.parameters()) {
+        const void* const memory = parameter.grad().storage().data();
+        if (bucket == nullptr) bucket = memory;
+        EXPECT_EQ(memory, bucket) << "step " << step;
+      }
+    }
+  });
 }
 
 TEST(Ddp, NamesTheParameterThatDiffersBetweenRanks) {

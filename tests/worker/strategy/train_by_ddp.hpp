@@ -45,9 +45,9 @@ inline void train_step(GradientSync& gradients, TinyModel& model, const TinyBatc
   descend(model, tiny_lr);
 }
 
-/// The state of each rank's model after `steps` steps of our DDP, from rank 0's weights.
-inline std::vector<torch::Tensor> train_by_ddp(std::int64_t world_size, std::int64_t steps,
-                                               const DdpOptions& options = {.limits = small_limits}) {
+/// The state of each rank's model after each of `steps` steps of our DDP, from rank 0's weights: [steps, numbers].
+inline std::vector<torch::Tensor> states_by_ddp(std::int64_t world_size, std::int64_t steps,
+                                                const DdpOptions& options = {.limits = small_limits}) {
   std::vector<std::shared_ptr<TinyModel>> models;
   for (std::int64_t rank = 0; rank < world_size; ++rank) models.push_back(make_tiny_model(rank));
   std::vector<torch::Tensor> states(static_cast<std::size_t>(world_size));
@@ -55,10 +55,22 @@ inline std::vector<torch::Tensor> train_by_ddp(std::int64_t world_size, std::int
     TinyModel& model = *models[static_cast<std::size_t>(rank.rank)];
     Ddp ddp = make_ddp(model, rank, options);
     ASSERT_TRUE(ddp.synchronize_model().has_value());
-    for (std::int64_t step = 0; step < steps; ++step) train_step(ddp, model, make_tiny_batch(step, rank.rank));
-    states[static_cast<std::size_t>(rank.rank)] = flat_state(model);
+    std::vector<torch::Tensor> after_steps;
+    for (std::int64_t step = 0; step < steps; ++step) {
+      train_step(ddp, model, make_tiny_batch(step, rank.rank));
+      after_steps.push_back(flat_state(model));
+    }
+    states[static_cast<std::size_t>(rank.rank)] = torch::stack(after_steps);
   });
   return states;
+}
+
+/// The last of states_by_ddp().
+inline std::vector<torch::Tensor> train_by_ddp(std::int64_t world_size, std::int64_t steps,
+                                               const DdpOptions& options = {.limits = small_limits}) {
+  std::vector<torch::Tensor> last;
+  for (const torch::Tensor& states : states_by_ddp(world_size, steps, options)) last.push_back(states[-1]);
+  return last;
 }
 
 /// True when the Python of the oracles is there, with numpy. numpy comes with the full set of wheels, which `import
@@ -76,8 +88,9 @@ inline void write_bytes(const std::filesystem::path& file, const std::vector<tor
   }
 }
 
-/// The state of rank 0's model after the same steps of Python's DDP. `hook`: see ddp_oracle.py.
-inline torch::Tensor train_by_python(std::int64_t world_size, std::int64_t steps, const std::string& hook = {}) {
+/// The state of rank 0's model after each of the same steps of Python's DDP: [steps, numbers]. `hook`: see
+/// ddp_oracle.py.
+inline torch::Tensor states_by_python(std::int64_t world_size, std::int64_t steps, const std::string& hook = {}) {
   const fakes::TemporaryFolder folder;
   std::vector<torch::Tensor> images, labels;
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -87,7 +100,7 @@ inline torch::Tensor train_by_python(std::int64_t world_size, std::int64_t steps
       labels.push_back(batch.labels);
     }
   }
-  torch::Tensor state = flat_state(*make_tiny_model(0));
+  const torch::Tensor state = flat_state(*make_tiny_model(0));
   const std::filesystem::path place{folder.path()};
   write_bytes(place / "state.bin", {state});
   write_bytes(place / "images.bin", images);
@@ -96,9 +109,10 @@ inline torch::Tensor train_by_python(std::int64_t world_size, std::int64_t steps
                                           paths::source("tests/worker/strategy/ddp_oracle.py"), folder.path(),
                                           world_size, steps, tiny_lr, hook, folder.path());
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
-  std::ifstream{place / "result.bin", std::ios::binary}.read(static_cast<char*>(state.mutable_data_ptr()),
-                                                             static_cast<std::streamsize>(state.nbytes()));
-  return state;
+  torch::Tensor states = torch::zeros({steps, state.numel()});
+  std::ifstream{place / "result.bin", std::ios::binary}.read(static_cast<char*>(states.mutable_data_ptr()),
+                                                             static_cast<std::streamsize>(states.nbytes()));
+  return states;
 }
 
 }  // namespace trainyard::strategy
