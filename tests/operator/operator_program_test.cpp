@@ -5,6 +5,7 @@
 #include <future>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -142,13 +143,13 @@ class RunningOperator {
     stop_.request_stop();
     ended_.wait();
   }
-  /// The answer to GET `path` once its status is 200.
-  std::string get(const std::string& path) {
+  /// The answer to GET `path` once its status is `status`.
+  std::string get(const std::string& path, int status = 200) {
     httplib::Client client{"127.0.0.1", port_};
     const auto deadline = std::chrono::steady_clock::now() + seconds{60};
     while (std::chrono::steady_clock::now() < deadline) {
       const auto answer = client.Get(path);
-      if (answer && answer->status == 200) return answer->body;
+      if (answer && answer->status == status) return answer->body;
       std::this_thread::yield();
     }
     return "no such answer";
@@ -208,6 +209,14 @@ TEST(OperatorProgram, KeepsToTheNamespacesAndTheUsersThatItsFlagsName) {
   }
   EXPECT_EQ(server.listed(), expected);
   EXPECT_EQ(server.elections(), std::set<std::string>{"/apis/coordination.k8s.io/v1/namespaces/elections/leases"});
+}
+
+TEST(OperatorProgram, IsNotAliveOnceTheApiServerIsSilentForLongerThanItsFlagSays) {
+  std::optional<OneJobServer> server{std::in_place, 0};
+  RunningOperator process{*server, {"--api-silence-max", "1"}};
+  EXPECT_EQ(process.get("/healthz"), "ok\n");
+  server.reset();
+  EXPECT_NE(process.get("/healthz", 503), "no such answer");
 }
 
 TEST(OperatorProgram, SaysWhyItCannotStart) {

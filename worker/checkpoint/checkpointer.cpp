@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <stop_token>
 #include <utility>
@@ -202,10 +203,10 @@ class StoreCheckpointer final : public Checkpointer {
     return save_thread_.take_outcome(timeout);
   }
 
-  Result<void> end() override {
-    if (is_final_ && !sweeper_.finish(last_sweep_timeout)) {
-      logging::warn("old checkpoints are left: their removal takes too long",
-                    {{"seconds", last_sweep_timeout.count()}});
+  Result<void> end(const std::function<bool()>& is_stop_asked) override {
+    if (is_final_ && !finish_sweep(is_stop_asked)) {
+      logging::warn("old checkpoints are left: their removal takes too long, or the rank was asked to stop",
+                    {{"secondsAtMost", last_sweep_timeout.count()}});
     }
     sweeper_.give_up();
     signs_.reset();
@@ -217,6 +218,15 @@ class StoreCheckpointer final : public Checkpointer {
   }
 
  private:
+  /// Waits for the removal of older checkpoints. False when it is not over in time, or the rank is asked to stop.
+  bool finish_sweep(const std::function<bool()>& is_stop_asked) {
+    constexpr std::chrono::milliseconds look_interval{100};
+    for (std::chrono::milliseconds waited{0}; waited < last_sweep_timeout; waited += look_interval) {
+      if (sweeper_.finish(look_interval)) return true;
+      if (is_stop_asked()) return false;
+    }
+    return false;
+  }
   void note(const DeviceCopy& copy) {
     const bool is_first = device_copies_.with_copy() + device_copies_.without_copy() == 0;
     const bool has_changed = device_copies_.add(copy);

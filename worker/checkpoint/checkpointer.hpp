@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -97,9 +98,13 @@ class Checkpointer {
   [[nodiscard]] virtual std::optional<SaveOutcome> take_outcome(std::chrono::milliseconds timeout = {}) = 0;
 
   /// Puts the end of this run's generation, so that another job may claim the next. After a final save it waits up to
-  /// 20 s for the removal of older checkpoints; otherwise it gives that up. Call it with no save under way, and after
-  /// it only remove_copies(). Not collective: only rank 0 puts the end, and only after restore() has succeeded.
-  [[nodiscard]] virtual Result<void> end() = 0;
+  /// 20 s for the removal of older checkpoints, but only until `is_stop_asked` returns true; otherwise it gives that
+  /// up. Call it with no save under way, and after it only remove_copies(). Not collective: only rank 0 puts the end,
+  /// and only after restore() has succeeded.
+  [[nodiscard]] virtual Result<void> end(const std::function<bool()>& is_stop_asked) = 0;
+  [[nodiscard]] Result<void> end() {
+    return end([] { return false; });
+  }
 
   /// Removes the copies on this rank's node. Call it when the job has succeeded. Not collective.
   virtual void remove_copies() = 0;

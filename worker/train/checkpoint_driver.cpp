@@ -138,7 +138,7 @@ void CheckpointDriver::end(const rank::RankEnd& ended) {
     training_.report(std::string{training_.reported().phase});
   if (ended.exit_code == contract::exit_success) checkpointer_.remove_copies();
   if (!is_in_order) return;
-  if (auto done = checkpointer_.end(); !done) {
+  if (auto done = checkpointer_.end([this] { return link_.is_stop_requested(); }); !done) {
     logging::warn("the end of this run was not recorded: no other job can resume from its checkpoints",
                   {{"error", done.error().message}});
   }

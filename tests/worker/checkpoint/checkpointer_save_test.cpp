@@ -22,6 +22,16 @@ namespace {
 
 using testing::HasSubstr;
 
+/// A store whose removals wait for `gate`.
+std::unique_ptr<storage::Store> with_held_removals(fakes::MemoryObjects& objects, fakes::Gate& gate) {
+  return std::make_unique<fakes::FaultyStore>(
+      std::make_unique<fakes::MemoryStore>(objects),
+      [&gate](std::string_view call, std::string_view, auto) -> std::optional<Error> {
+        if (call == "remove") gate.pass();
+        return std::nullopt;
+      });
+}
+
 // A store whose checkpoints' files wait at `gate`.
 std::unique_ptr<storage::Store> held_up(fakes::MemoryObjects& objects, fakes::Gate& gate) {
   return std::make_unique<fakes::FaultyStore>(
@@ -84,18 +94,29 @@ TEST_F(ACheckpointer, ReportsASaveAndEndsWhileARemovalHangs) {
   fakes::MemoryObjects objects;
   fakes::Gate gate;
   State state = a_state(1);
-  const auto checkpointer = open(std::make_unique<fakes::FaultyStore>(
-                                     std::make_unique<fakes::MemoryStore>(objects),
-                                     [&gate](std::string_view call, std::string_view, auto) -> std::optional<Error> {
-                                       if (call == "remove") gate.pass();
-                                       return std::nullopt;
-                                     }),
-                                 single);
+  const auto checkpointer = open(with_held_removals(objects, gate), single);
   ASSERT_TRUE(checkpointer->restore(state));
   for (const std::int64_t step : {10, 20, 30, 40, 50}) ASSERT_TRUE(save(*checkpointer, state, step));
   gate.wait_for_arrival();
   ASSERT_TRUE(save(*checkpointer, state, 60)) << "while a removal hangs";
   EXPECT_TRUE(checkpointer->end()) << "as a run ends that was asked to stop";
+  EXPECT_TRUE(objects.objects.contains("generations/1.end"));
+  gate.open();
+}
+
+TEST_F(ACheckpointer, EndsAFinalRunThatIsAskedToStopWhileARemovalHangs) {
+  fakes::MemoryObjects objects;
+  fakes::Gate gate;
+  State state = a_state(1);
+  const auto checkpointer = open(with_held_removals(objects, gate), single);
+  ASSERT_TRUE(checkpointer->restore(state));
+  for (const std::int64_t step : {10, 20, 30, 40}) ASSERT_TRUE(save(*checkpointer, state, step));
+  checkpointer->begin_save(state, 50, {.is_final = true});
+  ASSERT_TRUE(checkpointer->take_outcome(std::chrono::minutes{1}));
+  gate.wait_for_arrival();
+  int looks = 0;
+  EXPECT_TRUE(checkpointer->end([&looks] { return ++looks == 3; }));
+  EXPECT_EQ(looks, 3) << "it waits for the removal until then";
   EXPECT_TRUE(objects.objects.contains("generations/1.end"));
   gate.open();
 }

@@ -131,7 +131,7 @@ TEST_F(AStart, AsksOnceForTheGroupAndOnceANodeForTheClaim) {
   const auto outcomes = start(6, {});
   for (const auto& outcome : outcomes) ASSERT_TRUE(outcome) << outcome.error().message;
   EXPECT_EQ(calls[0]["probe"], 1);
-  EXPECT_EQ(calls[0]["list step-"], 1);
+  EXPECT_EQ(calls[0]["list step-"], 2) << "before and after it claims";
   const Calls one_claim{{"get generations/1.json", 1}};
   EXPECT_EQ(calls[2], one_claim) << "the first rank of its node";
   EXPECT_EQ(calls[4], one_claim);

@@ -77,7 +77,7 @@ def run(rank, folder, world_size, steps, lr, hook, port):
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(ddp(images[step, rank]), labels[step, rank]).backward()
         optimizer.step()
-        states += [t.detach().float().flatten() for t in [*model.parameters(), *model.buffers()]]
+        states += [t.detach().float().flatten().clone() for t in [*model.parameters(), *model.buffers()]]
     if rank == 0:
         torch.cat(states).numpy().tofile(os.path.join(folder, "result.bin"))
     dist.barrier()

@@ -154,7 +154,7 @@ class ScriptedCheckpointer final : public checkpoint::Checkpointer {
     if (error) outcome.saved = tl::unexpected(*error);
     return outcome;
   }
-  Result<void> end() override { return {}; }
+  Result<void> end(const std::function<bool()>& /*is_stop_asked*/) override { return {}; }
   void remove_copies() override {}
 
  private:

@@ -65,6 +65,28 @@ TEST(TrainerSaving, EndsOnlyWhenTheOneUnderWayAndTheLastAreWritten) {
   EXPECT_TRUE(saving.objects.objects.contains("step-3/g-1/manifest.json"));
 }
 
+TEST(TrainerSaving, WaitsForNoRemovalOfOldCheckpointsOnceItIsAskedToStop) {
+  fakes::Gate gate;
+  SavingRun saving{1, 10};
+  saving.run.open_store = [&](std::int64_t) {
+    return std::make_unique<fakes::FaultyStore>(
+        std::make_unique<fakes::MemoryStore>(saving.objects),
+        [&gate](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+          if (call == "remove") gate.pass();
+          if (call == "put" && key == "generations/1.end") gate.open();  // What comes after that wait.
+          return std::nullopt;
+        });
+  };
+  fakes::FakeRankLink& link = *saving.run.ranks[0].link;
+  link.on_report = [&link](const rank::RankProgress& progress) {
+    if (progress.checkpoint && progress.checkpoint->step == 10) link.request_stop();  // After the last save.
+  };
+  const auto begun = std::chrono::steady_clock::now();
+  saving.run.run();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds{15}) << "a removal may take 20 s";
+  EXPECT_EQ(saving.run.ranks[0].end.reason, "Completed");
+}
+
 TEST(TrainerSaving, SavesItsCurrentStepWhenAskedToStopInTheMidstOfASave) {
   SavingRun saving{2, 100};
   fakes::Gate gate;
@@ -125,7 +147,7 @@ class CopyWatch final : public checkpoint::Checkpointer {
   std::optional<checkpoint::SaveOutcome> take_outcome(std::chrono::milliseconds patience) override {
     return watched_->take_outcome(patience);
   }
-  Result<void> end() override { return watched_->end(); }
+  Result<void> end(const std::function<bool()>& is_stop_asked) override { return watched_->end(is_stop_asked); }
   void remove_copies() override { watched_->remove_copies(); }
 
  private:
