@@ -67,11 +67,12 @@ TEST(TrainerSaving, EndsOnlyWhenTheOneUnderWayAndTheLastAreWritten) {
 
 TEST(TrainerSaving, WaitsForNoRemovalOfOldCheckpointsOnceItIsAskedToStop) {
   fakes::Gate gate;
-  SavingRun saving{1, 10};
+  SavingRun saving{1, 11};  // Its last save is none of those of every second step.
+  saving.run.checkpoint->keep.last = 1;
   saving.run.open_store = [&](std::int64_t) {
     return std::make_unique<fakes::FaultyStore>(
         std::make_unique<fakes::MemoryStore>(saving.objects),
-        [&gate](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
+        [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
           if (call == "remove") gate.pass();
           if (call == "put" && key == "generations/1.end") gate.open();  // What comes after that wait.
           return std::nullopt;
@@ -79,7 +80,7 @@ TEST(TrainerSaving, WaitsForNoRemovalOfOldCheckpointsOnceItIsAskedToStop) {
   };
   fakes::FakeRankLink& link = *saving.run.ranks[0].link;
   link.on_report = [&link](const rank::RankProgress& progress) {
-    if (progress.checkpoint && progress.checkpoint->step == 10) link.request_stop();  // After the last save.
+    if (progress.checkpoint && progress.checkpoint->step == 11) link.request_stop();  // After the last save.
   };
   const auto begun = std::chrono::steady_clock::now();
   saving.run.run();
