@@ -102,9 +102,6 @@ class Checkpointer {
   /// up. Call it with no save under way, and after it only remove_copies(). Not collective: only rank 0 puts the end,
   /// and only after restore() has succeeded.
   [[nodiscard]] virtual Result<void> end(const std::function<bool()>& is_stop_asked) = 0;
-  [[nodiscard]] Result<void> end() {
-    return end([] { return false; });
-  }
 
   /// Removes the copies on this rank's node. Call it when the job has succeeded. Not collective.
   virtual void remove_copies() = 0;

@@ -17,7 +17,7 @@
 namespace trainyard::strategy {
 namespace {
 
-constexpr std::int64_t kept_bytes_max = 32 << 20;  // Freed parameters have so much before their memory is returned.
+constexpr std::int64_t kept_bytes_max = 32 << 20;  // Memory of freed parameters that is not returned yet.
 
 /// Throws InvalidJob unless each parameter has memory of its own.
 void check_memory(const NamedTensors& parameters) {

@@ -12,6 +12,8 @@
 namespace trainyard::train {
 namespace {
 
+static_assert(DdpSettings{}.bucket_mib == api::ddp_bucket_mib);
+
 DdpSettings settings_of(const api::StrategySpec& strategy) {
   return {.bucket_mib = strategy.bucket_mib.value_or(api::ddp_bucket_mib),
           .broadcast_buffers = strategy.broadcast_buffers,

@@ -22,6 +22,10 @@ namespace {
 
 using testing::HasSubstr;
 
+bool no_stop() {
+  return false;
+}
+
 /// A store whose removals wait for `gate`.
 std::unique_ptr<storage::Store> with_held_removals(fakes::MemoryObjects& objects, fakes::Gate& gate) {
   return std::make_unique<fakes::FaultyStore>(
@@ -99,7 +103,7 @@ TEST_F(ACheckpointer, ReportsASaveAndEndsWhileARemovalHangs) {
   for (const std::int64_t step : {10, 20, 30, 40, 50}) ASSERT_TRUE(save(*checkpointer, state, step));
   gate.wait_for_arrival();
   ASSERT_TRUE(save(*checkpointer, state, 60)) << "while a removal hangs";
-  EXPECT_TRUE(checkpointer->end()) << "as a run ends that was asked to stop";
+  EXPECT_TRUE(checkpointer->end(no_stop)) << "as a run ends that was asked to stop";
   EXPECT_TRUE(objects.objects.contains("generations/1.end"));
   gate.open();
 }
@@ -129,7 +133,7 @@ TEST_F(ACheckpointer, HasTidiedUpOnceAFinalRunHasEnded) {
   for (const std::int64_t step : {10, 20, 30, 40}) ASSERT_TRUE(save(*checkpointer, state, step));
   checkpointer->begin_save(state, 50, {.is_final = true});
   ASSERT_TRUE(checkpointer->take_outcome(std::chrono::minutes{1}));
-  ASSERT_TRUE(checkpointer->end());
+  ASSERT_TRUE(checkpointer->end(no_stop));
   for (const std::int64_t step : {10, 20})
     EXPECT_FALSE(objects.objects.contains(manifest_key({step, 1}))) << "three are kept";
   EXPECT_TRUE(objects.objects.contains(manifest_key({30, 1})));
@@ -170,7 +174,7 @@ TEST_F(ACheckpointer, KeepsWhatTheSpecSays) {
       checkpointer.begin_save(state, 10 * epoch, {.is_final = epoch == 6});
       ASSERT_TRUE(checkpointer.take_outcome(std::chrono::minutes{1})->saved);
     }
-    ASSERT_TRUE(checkpointer.end());
+    ASSERT_TRUE(checkpointer.end(no_stop));
     std::vector<std::int64_t> kept;
     for (const std::int64_t step : {10, 20, 30, 40, 50, 60}) {
       if (objects.objects.contains(manifest_key({step, 1}))) kept.push_back(step);
@@ -204,7 +208,7 @@ TEST_F(ACheckpointer, ResumesFromAnotherJobOnlyWhereTheSpecDoesNotForbidIt) {
       const auto first = open(std::make_unique<fakes::MemoryStore>(objects), single);
       ASSERT_TRUE(first->restore(state));
       ASSERT_TRUE(save(*first, state, 10));
-      ASSERT_TRUE(first->end());
+      ASSERT_TRUE(first->end(no_stop));
     }
     api::CheckpointSpec of_second = spec();
     of_second.resume = mode;

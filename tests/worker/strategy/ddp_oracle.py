@@ -1,8 +1,8 @@
 """Trains the tiny model of tiny_model.hpp by PyTorch's own DistributedDataParallel, from given weights on given batches.
 
 Usage: ddp_oracle.py FOLDER WORLD_SIZE STEPS LR [HOOK]. HOOK is a communication hook: fp16, bf16 or powersgd. FOLDER holds state.bin (float32:
-parameters, then buffers), images.bin (float32, by step, then rank) and labels.bin (int64). Writes result.bin: the state after each step, each in the form of
-state.bin.
+parameters, then buffers), images.bin (float32, by step, then rank) and labels.bin (int64). Writes result.bin:
+the state after each step, each in the form of state.bin.
 """
 import os
 import socket
