@@ -15,7 +15,8 @@ constexpr IntegerRange fusion_mib_range{.min = 0, .max = 4096};
 /// The largest factor is the largest number of float16.
 constexpr NumberRange predivide_range{.max = 65'504, .is_min_open = true};
 
-constexpr EnumNames<StrategyName, 7> strategy_names{{{"ddp", StrategyName::ddp},
+constexpr EnumNames<StrategyName, 8> strategy_names{{{"ddp", StrategyName::ddp},
+                                                     {"ddp_spawn", StrategyName::ddp},
                                                      {"single", StrategyName::single},
                                                      {"horovod", StrategyName::horovod},
                                                      {"bagua", StrategyName::bagua},
@@ -110,6 +111,7 @@ void read_strategy(FieldReader& fields, StrategySpec& strategy) {
   fields.read("op", strategy.op, op_names);
   read_bagua(fields, strategy);
   fields.read("broadcastBuffers", strategy.broadcast_buffers);
+  fields.read("join", strategy.join);
   fields.read("syncBatchNorm", strategy.sync_batch_norm);
   fields.read("shardParameters", strategy.shard_parameters);
   fields.read("cpuReplicas", strategy.cpu_replicas, replicas_range);
@@ -128,6 +130,7 @@ json to_json(const StrategySpec& strategy) {
   if (strategy.gradient_compression != GradientCompression::none)
     object["gradientCompression"] = text_of(strategy.gradient_compression, compression_names);
   if (!strategy.broadcast_buffers) object["broadcastBuffers"] = false;
+  if (strategy.join) object["join"] = true;
   if (strategy.sync_batch_norm) object["syncBatchNorm"] = true;
   if (strategy.shard_parameters) object["shardParameters"] = true;
   if (has_replicas(strategy)) object["cpuReplicas"] = strategy.cpu_replicas;

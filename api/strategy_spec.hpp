@@ -90,6 +90,9 @@ struct StrategySpec {
   std::int64_t sync_interval_ms = 500;      ///< async only: from mean to mean.
   std::int64_t async_warmup_steps = 0;      ///< async only: steps that exchange gradients.
   bool broadcast_buffers = true;
+  /// ddp and horovod: a rank whose samples of an epoch are used up gives zero gradients until the others have used
+  /// theirs.
+  bool join = false;
   bool sync_batch_norm = false;
   bool shard_parameters = false;  ///< sharded only: parameters are in parts too.
   /// dp and ddp2, on the CPU: the replicas of the model that share a rank's batches. On GPUs each has one.

@@ -103,7 +103,7 @@ class Dataset {
 ///
 /// The ranks have equal samplers, and share each order out among themselves: each of its places goes to one rank. Where
 /// training.data.replaceSampler is false, each rank has a sampler of its own and takes the whole of its orders; size()
-/// must still be equal on all ranks. One thread at a time calls.
+/// must still be equal on all ranks, unless training.strategy.join is true. One thread at a time calls.
 class Sampler {
  public:
   virtual ~Sampler() = default;

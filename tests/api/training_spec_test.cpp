@@ -72,6 +72,8 @@ TEST(ParseTrainingSpec, ReadsHowATrainingLearnsAndComputesAndGivesBackWhatWasWri
       {R"({"accumulateGradBatches": 2})", [](TrainingSpec& spec) { spec.accumulate_grad_batches = 2; }},
       {R"({"accumulateGradBatches": 4})", [](TrainingSpec& spec) { spec.accumulate_grad_batches = 4; }},
       {R"({"strategy": {"name": "ddp"}})", [](TrainingSpec&) {}},
+      {R"({"strategy": {"name": "ddp_spawn"}})", [](TrainingSpec&) {}},
+      {R"({"strategy": {"join": true}})", [](TrainingSpec& spec) { spec.strategy.join = true; }},
       {R"({"strategy": {"name": "horovod", "gradientCompression": "fp16", "fusionThresholdMiB": 0,
                         "gradientPredivideFactor": 2.5}})",
        [](TrainingSpec& spec) {

@@ -52,7 +52,7 @@ def test_a_rank_lost_mid_epoch_costs_nothing_before_the_last_checkpoint(kube, cl
     lose(kube, job)
 
     status = job.wait_for_phase("Succeeded", within=240)
-    assert status["attempt"] == 2
+    assert status["attempt"] == 2, status["attempts"]
     attempt = status["attempts"][0]
     assert (attempt["cause"], attempt["rank"], attempt.get("exitCode")) == (cause, 1, exit_code)
     # Where the kubelet reports an end later than the operator waits for it, rank 0's word decides, and the pod that seems to run is deleted.

@@ -68,7 +68,8 @@ torch::Tensor evaluation_samples(std::int64_t samples, const GroupRank& self) {
 }
 
 std::int64_t epoch_samples(const Sampling& sampling, std::int64_t world_size) {
-  const std::int64_t samples = sampling.sampler == nullptr ? sampling.dataset_samples : sampling.sampler->size();
+  const std::int64_t own = sampling.sampler == nullptr ? sampling.dataset_samples : sampling.sampler->size();
+  const std::int64_t samples = std::max(own, sampling.longest_order);
   return sampling.is_shared ? samples : samples * world_size;
 }
 
@@ -88,7 +89,9 @@ torch::Tensor batch_samples(const Sampling& sampling, const torch::Tensor& order
                             std::int64_t batch_size, const GroupRank& self) {
   if (sampling.is_shared) return step_samples(order, position, batch_size, self);
   // An order of the rank's own is shared with nobody: it is that of a job of one rank.
-  return step_samples(order, position / self.world_size, batch_size, {.rank = 0, .world_size = 1});
+  const std::int64_t own_position = position / self.world_size;
+  if (own_position >= order.size(0)) return torch::empty({0}, torch::kInt64);
+  return step_samples(order, own_position, batch_size, {.rank = 0, .world_size = 1});
 }
 
 }  // namespace trainyard::data

@@ -43,6 +43,9 @@ struct Sampling {
   const Sampler* sampler = nullptr;  ///< nullptr: random orders of all samples. Outlives the object.
   bool is_shared = true;             ///< All ranks share one order. False: each rank takes a whole order of its own.
   std::int64_t seed = 0;             ///< Seed of the random orders.
+  /// The samples of the longest order of all ranks, where ranks with shorter ones have none left at an epoch's end. 0:
+  /// all orders are equally long.
+  std::int64_t longest_order = 0;
 };
 
 /// How many samples an epoch of the whole job has.
@@ -59,7 +62,8 @@ struct Sampling {
 [[nodiscard]] torch::Tensor order_of(const Sampling& sampling, std::int64_t epoch, const GroupRank& self);
 
 /// The samples of `order` that `self` takes in the batch that begins at `position`, a place in the whole job's epoch.
-/// As step_samples() where the order is shared out; else the next `batch_size` of the rank's own order.
+/// As step_samples() where the order is shared out; else the next `batch_size` of the rank's own order, or none once
+/// that order has ended.
 [[nodiscard]] torch::Tensor batch_samples(const Sampling& sampling, const torch::Tensor& order, std::int64_t position,
                                           std::int64_t batch_size, const GroupRank& self);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -58,6 +59,12 @@ Result<void> compare_set(std::string_view name, std::size_t rank, const std::opt
                   name, rank, text_of(first), rank, text_of(other)));
 }
 
+std::int64_t longest_order_of(std::span<const RankData> ranks) {
+  std::int64_t longest = 0;
+  for (const RankData& rank : ranks) longest = std::max(longest, rank.sampler_samples.value_or(rank.train.samples));
+  return longest;
+}
+
 /// With another number of samples a rank would make another number of steps than its peers, which would wait for it.
 Result<void> compare_samplers(std::span<const RankData> ranks) {
   constexpr std::size_t shown_max = 8;
@@ -75,22 +82,24 @@ Result<void> compare_samplers(std::span<const RankData> ranks) {
   if (count > shown_max) differing.push_back(fmt::format("{} more ranks differ", count - shown_max));
   return fail(ErrorKind::invalid,
               fmt::format("the samplers of open_datasets() differ: rank 0 has {}; {}. Sampler::size() must be equal on "
-                          "all ranks",
+                          "all ranks, unless training.strategy.join is true",
                           text(ranks[0].sampler_samples), fmt::join(differing, "; ")));
 }
 
 }  // namespace
 
-Result<void> compare_data(std::span<const RankData> ranks) {
+Result<std::int64_t> compare_data(std::span<const RankData> ranks, bool joins) {
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     TRY(compare_set("training", rank, ranks[0].train, ranks[rank].train));
     TRY(compare_set("validation", rank, ranks[0].validation, ranks[rank].validation));
     TRY(compare_set("test", rank, ranks[0].test, ranks[rank].test));
   }
-  return compare_samplers(ranks);
+  if (joins) return longest_order_of(ranks);
+  TRY(compare_samplers(ranks));
+  return 0;
 }
 
-Result<void> agree_on_data(const Datasets& datasets, checkpoint::Communicator& communicator) {
+Result<std::int64_t> agree_on_data(const Datasets& datasets, bool joins, checkpoint::Communicator& communicator) {
   nlohmann::json own = nlohmann::json::object();
   if (datasets.train != nullptr) own["train"] = object_of(summary_of(*datasets.train));
   if (datasets.test != nullptr) own["test"] = object_of(summary_of(*datasets.test));
@@ -99,7 +108,7 @@ Result<void> agree_on_data(const Datasets& datasets, checkpoint::Communicator& c
   const auto gathered = TRY(checkpoint::gather_all(communicator, own));
   std::vector<RankData> ranks;
   for (const nlohmann::json& object : gathered) ranks.push_back(rank_data_from(object));
-  return compare_data(ranks);
+  return compare_data(ranks, joins);
 }
 
 }  // namespace trainyard::train

@@ -23,11 +23,13 @@ std::optional<data::BatchRequest> BatchSequence::next() {
   return request;
 }
 
-data::Sampling make_sampling(const api::TrainingSpec& training, const Dataset& dataset, const Sampler* sampler) {
+data::Sampling make_sampling(const api::TrainingSpec& training, const Dataset& dataset, const Sampler* sampler,
+                             std::int64_t longest_order) {
   return {.dataset_samples = dataset.size(),
           .sampler = sampler,
           .is_shared = training.data.replace_sampler,
-          .seed = training.seed};
+          .seed = training.seed,
+          .longest_order = longest_order};
 }
 
 std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const Position& begin, const Dataset& dataset,
@@ -37,7 +39,9 @@ std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const 
       schedule, begin, {.sampling = sampling, .batch_size = training.batch_size, .self = place.self}};
   return std::make_unique<data::BatchLoader>(
       [sequence = std::move(sequence)]() mutable { return sequence.next(); },
-      [&dataset](const data::BatchRequest& request) { return dataset.gather_in_epoch(request.ids, request.epoch); },
+      [&dataset](const data::BatchRequest& request) {
+        return request.ids.numel() == 0 ? Batch{} : dataset.gather_in_epoch(request.ids, request.epoch);
+      },
       data::BatchLoaderOptions{
           .threads = loader_threads(training.data, dataset), .device = place.device, .classes = dataset.classes()});
 }

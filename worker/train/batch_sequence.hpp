@@ -39,16 +39,18 @@ class BatchSequence {
   std::int64_t order_epoch_ = -1;
 };
 
-/// How the job's ranks take the samples of `dataset`. `sampler`: that of Datasets; may be nullptr.
+/// How the job's ranks take the samples of `dataset`. `sampler`: that of Datasets; may be nullptr. `longest_order`: as
+/// agree_on_data() returns it.
 [[nodiscard]] data::Sampling make_sampling(const api::TrainingSpec& training, const Dataset& dataset,
-                                           const Sampler* sampler);
+                                           const Sampler* sampler, std::int64_t longest_order);
 
 struct BatchPlace {
   data::GroupRank self;
   torch::Device device = torch::kCPU;
 };
 
-/// The loader of this rank's training batches from the step after `begin` on. The arguments outlive it.
+/// The loader of this rank's training batches from the step after `begin` on. The arguments outlive it. A batch for
+/// which the rank has no sample left has ids of size 0 and no tensors; the data set is not asked for it.
 [[nodiscard]] std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const Position& begin,
                                                               const Dataset& dataset, const data::Sampling& sampling,
                                                               const api::TrainingSpec& training,

@@ -109,21 +109,23 @@ torch::Tensor OptimizationStep::run_turn(Turn& turn, const Batch& batch, std::in
                                          BatchOfStep of_step) {
   const ProgramCall in_turn{turn.of.name.empty() ? "" : " in the turn of the optimizer ", turn.of.name};
   if (of_step.index == 0) turn.of.gradients->zero_gradients();
-  const torch::Tensor loss = forward(turn, batch, batch_index);
+  const bool has_samples = batch.size() > 0;
+  const torch::Tensor loss = has_samples ? forward(turn, batch, batch_index) : torch::zeros({}, parts_.device);
   parts_.timer.end(observe::StepPart::forward);
   const torch::Tensor part = of_step.count > 1 ? loss / of_step.count : loss;
   if (turn.losses) {
     turn.loss = of_step.index == 0 ? part.detach() : turn.loss + part.detach();
     if (of_step.is_last()) turn.losses->begin(turn.loss);
   }
-  run_backward(turn, part, of_step);
-  if (!turn.of.name.empty()) log(turn, "loss", loss, {.on_epoch = true});
+  run_backward(turn, has_samples ? part : torch::Tensor{}, of_step);
+  if (!turn.of.name.empty() && has_samples) log(turn, "loss", loss, {.on_epoch = true});
   parts_.timer.end(observe::StepPart::backward);
   return loss.detach();
 }
 
 void OptimizationStep::run_backward(Turn& turn, const torch::Tensor& loss, BatchOfStep of_step) {
   const strategy::BackwardScope scope{*turn.of.gradients, of_step.is_last()};
+  if (!loss.defined()) return;
   const torch::Tensor scaled = turn.scaler ? turn.scaler->scale(loss) : loss;
   const ProgramCall call{"backward() of the loss"};
   if (turn.of.name.empty()) {

@@ -69,8 +69,9 @@ class OptimizationStep {
   explicit OptimizationStep(StepParts parts);
 
   /// Runs the module on `batch`, forward and backward, in each turn. The gradient is the mean of the batches' of the
-  /// step. Returns the batch's loss, the sum over the turns: a scalar without history on the rank's device. Errors:
-  /// those of finish_gradients(). Throws what the module throws.
+  /// step. Returns the batch's loss, the sum over the turns: a scalar without history on the rank's device. A batch
+  /// without samples has the loss 0 and adds nothing to the gradient, and the module is not called. Errors: those of
+  /// finish_gradients(). Throws what the module throws.
   [[nodiscard]] Result<torch::Tensor> run(const Batch& batch, std::int64_t batch_index, BatchOfStep of_step = {});
   /// Orders the current stream of the device after the exchange of gradients: what is queued there from now on reads
   /// those of all ranks. On the CPU it waits for the exchange. Errors: those of GradientSync::finish_gradients(), and
@@ -107,6 +108,7 @@ class OptimizationStep {
   };
 
   [[nodiscard]] torch::Tensor run_turn(Turn& turn, const Batch& batch, std::int64_t batch_index, BatchOfStep of_step);
+  /// An undefined `loss` adds nothing to the gradients.
   void run_backward(Turn& turn, const torch::Tensor& loss, BatchOfStep of_step);
   [[nodiscard]] torch::Tensor forward(const Turn& turn, const Batch& batch, std::int64_t batch_index);
   [[nodiscard]] StepOutput training_step(const Turn& turn, const Batch& batch, std::int64_t batch_index);

@@ -353,8 +353,11 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     run.datasets = std::move(*datasets);
   }
   run.group = TRY(form_group(*deadlines, group, device, training, link));
-  auto agreed = checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {}));
-  if (agreed) agreed = agree_on_data(run.datasets, *run.group.communicator);
+  const auto longest_order =
+      checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {})).and_then([&] {
+        return agree_on_data(run.datasets, training.strategy.join, *run.group.communicator);
+      });
+  auto agreed = longest_order.map([](std::int64_t /*samples*/) {});
   if (agreed && !run.script_digest.empty()) agreed = agree_on_script(run.script_digest, *run.group.communicator);
   if (!agreed) {
     const bool is_peer = agreed.error().kind == ErrorKind::cancelled;
@@ -412,9 +415,11 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   run.tracer = TRY(open_tracer(run, group.attempt, device));
   auto sample_record = TRY(open_sample_record(run.job, group));
   seed_for_training(training.seed, run.group.rank);
+  const data::Sampling sampling =
+      make_sampling(training, *run.datasets.train, run.datasets.sampler.get(), *longest_order);
   if (run.group.rank == 0)
     log_beginning(
-        training, *run.datasets.train, run.datasets.sampler.get(),
+        training, *run.datasets.train, sampling,
         {.world_size = run.group.world_size, .device = device, .replicas = run.replicas ? run.replicas->count() : 1});
   run.trainer.emplace(
       TrainerParts{.training = training,
@@ -427,7 +432,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .module = *run.module,
                    .replicas = run.replicas.get(),
                    .train_data = *run.datasets.train,
-                   .sampler = run.datasets.sampler.get(),
+                   .sampling = sampling,
                    .validation_data = run.datasets.validation.get(),
                    .turns = run.turns,
                    .group = run.group,

@@ -36,8 +36,7 @@ strategy::WaitForWork follow_or_wait(const TrainerParts& parts) {
 
 Trainer::Trainer(TrainerParts parts)
     : parts_{std::move(parts)},
-      sampling_{make_sampling(parts_.training, parts_.train_data, parts_.sampler)},
-      schedule_{parts_.training, parts_.checkpoint_every, data::epoch_samples(sampling_, parts_.group.world_size),
+      schedule_{parts_.training, parts_.checkpoint_every, data::epoch_samples(parts_.sampling, parts_.group.world_size),
                 parts_.group.world_size, parts_.copies_every},
       context_{{.process_group = parts_.group.process_group,
                 .communicator = *parts_.group.communicator,
@@ -101,7 +100,7 @@ rank::RankEnd Trainer::train() {
   if (auto begun = begin(); !begun) return begun.error();
   if (auto done = catch_up_on_validation(); !done) return done.error();
   batches_ = open_batches(
-      schedule_, position_, parts_.train_data, sampling_, parts_.training,
+      schedule_, position_, parts_.train_data, parts_.sampling, parts_.training,
       {.self = {.rank = parts_.group.rank, .world_size = parts_.group.world_size}, .device = parts_.device});
   while (!is_over()) {
     if (parts_.tracer != nullptr) parts_.tracer->before_step();
@@ -270,7 +269,7 @@ Result<torch::Tensor> Trainer::train_on_batches() {
     log_.metrics().set_batch_size(batch.size());
     const torch::Tensor loss =
         TRY(step_.run(batch, schedule_.batch_index(position_) + index, {.index = index, .count = count}));
-    log_.metrics().log_own("loss", loss, {.on_epoch = true});
+    if (batch.size() > 0) log_.metrics().log_own("loss", loss, {.on_epoch = true});
     const torch::Tensor part = loss.to(at::toOpMathType(loss.scalar_type()));
     losses = index == 0 ? part : losses + part;
     if (index + 1 == count) break;
@@ -455,7 +454,7 @@ const checkpoint::State& Trainer::current_state() {
   }
   callbacks_.before_save();
   TrainingValues values{.position = position_, .metrics = {}, .is_ended_by_callback = callbacks_.is_ended()};
-  if (data::has_epochs_of_own_size(sampling_)) values.epoch_samples = schedule_.epoch_samples();
+  if (data::has_epochs_of_own_size(parts_.sampling)) values.epoch_samples = schedule_.epoch_samples();
   validation_.add_to(values);
   state_.values = to_json(values);
   return state_;

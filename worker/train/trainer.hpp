@@ -58,7 +58,7 @@ struct TrainerParts {
   Module& module;
   ModuleReplicas* replicas = nullptr;  ///< They share this rank's batches; nullptr: `module` has none.
   const Dataset& train_data;
-  const Sampler* sampler = nullptr;          ///< nullptr: random orders of `train_data`.
+  data::Sampling sampling;                   ///< Of `train_data`.
   const Dataset* validation_data = nullptr;  ///< nullptr: no validation.
   std::vector<OptimizerTurn>& turns;
   dist::Group& group;
@@ -148,7 +148,7 @@ class Trainer final : private SavedTraining {
   }
   [[nodiscard]] bool is_rank0() const { return parts_.group.rank == 0; }
   [[nodiscard]] ResumeOptions resume_options() const {
-    return {.sampling = sampling_, .world_size = parts_.group.world_size, .is_rank0 = is_rank0()};
+    return {.sampling = parts_.sampling, .world_size = parts_.group.world_size, .is_rank0 = is_rank0()};
   }
 
   [[nodiscard]] const Position& position() const override { return position_; }
@@ -169,7 +169,6 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] const rank::RankProgress& reported() const override { return progress_; }
 
   TrainerParts parts_;
-  data::Sampling sampling_;
   Schedule schedule_;
   Position position_;
   bool is_position_known_ = false;  // false until the checkpoint to resume from is known

@@ -79,7 +79,7 @@ void TrainingLog::show(const observe::MetricValues& values, snapshot::Over over,
   if (parts_.log_files != nullptr) parts_.log_files->add(times, over, epoch);
 }
 
-void log_beginning(const api::TrainingSpec& training, const Dataset& samples, const Sampler* sampler,
+void log_beginning(const api::TrainingSpec& training, const Dataset& samples, const data::Sampling& sampling,
                    const Computers& computers) {
   const std::int64_t world_size = computers.world_size;
   logging::info("training begins",
@@ -90,7 +90,7 @@ void log_beginning(const api::TrainingSpec& training, const Dataset& samples, co
                  {"batchSize", training.batch_size},
                  {"effectiveBatchSize", training.batch_size * world_size * training.accumulate_grad_batches},
                  {"trainingSamples", samples.size()},
-                 {"epochSamples", data::epoch_samples(make_sampling(training, samples, sampler), world_size)}});
+                 {"epochSamples", data::epoch_samples(sampling, world_size)}});
   if (computers.replicas > 1) {
     const std::int64_t of_each = (training.batch_size + computers.replicas - 1) / computers.replicas;
     logging::info("each rank divides its batches among replicas of the model",

@@ -11,6 +11,7 @@
 #include "common/result.hpp"
 #include "include/trainyard/data.hpp"
 #include "include/trainyard/module.hpp"
+#include "worker/data/sampling.hpp"
 #include "worker/observe/images.hpp"
 #include "worker/observe/metric_sinks.hpp"
 #include "worker/observe/step_times.hpp"
@@ -88,8 +89,8 @@ struct Computers {
 };
 
 /// Logs what is trained, on how many ranks, and what the number of ranks means for batch and learning rate.
-/// `sampler` may be nullptr.
-void log_beginning(const api::TrainingSpec& training, const Dataset& samples, const Sampler* sampler,
+/// `sampling`: of `samples`.
+void log_beginning(const api::TrainingSpec& training, const Dataset& samples, const data::Sampling& sampling,
                    const Computers& computers);
 
 /// Logs that the training has reached its end, with the metrics of its last validation.

@@ -187,6 +187,18 @@ TEST(Sampling, GivesARankTheWholeOrderOfASamplerOfItsOwn) {
   }
 }
 
+TEST(Sampling, HasNoSamplesForARankWhoseOrderHasEndedBeforeTheLongestOne) {
+  const FixedSampler sampler{Ids{0, 2, 4}};
+  const Sampling sampling{.dataset_samples = 5, .sampler = &sampler, .is_shared = false, .longest_order = 7};
+  EXPECT_EQ(epoch_samples(sampling, 2), 14) << "as many places as if all ranks had 7 samples";
+  const GroupRank self{.rank = 1, .world_size = 2};
+  const torch::Tensor order = order_of(sampling, 0, self);
+  std::vector<Ids> batches;
+  for (const std::int64_t position : {0, 4, 8, 12})
+    batches.push_back(ids_of(batch_samples(sampling, order, position, 2, self)));
+  EXPECT_EQ(batches, (std::vector<Ids>{{0, 2}, {4}, {}, {}}));
+}
+
 TEST(Sampling, GivesEachRankAllSamplesInAnOrderOfItsOwnWhereNothingIsShared) {
   const Sampling sampling{.dataset_samples = 20, .is_shared = false, .seed = 1};
   EXPECT_EQ(epoch_samples(sampling, 3), 60);

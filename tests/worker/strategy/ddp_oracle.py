@@ -1,6 +1,7 @@
 """Trains the tiny model of tiny_model.hpp by PyTorch's own DistributedDataParallel, from given weights on given batches.
 
-Usage: ddp_oracle.py FOLDER WORLD_SIZE STEPS LR [HOOK]. HOOK is a communication hook: fp16, bf16 or powersgd. FOLDER holds state.bin (float32:
+Usage: ddp_oracle.py FOLDER WORLD_SIZE STEPS LR [HOOK]. HOOK is a communication hook: fp16, bf16 or powersgd; or it is "join", with which each
+rank has 3 batches fewer than the one before, and joins the others once it has no more. FOLDER holds state.bin (float32:
 parameters, then buffers), images.bin (float32, by step, then rank) and labels.bin (int64). Writes result.bin:
 the state after each step, each in the form of state.bin.
 """
@@ -56,7 +57,7 @@ def add_hook(ddp, name):
         state = power_sgd.PowerSGDState(None, matrix_approximation_rank=2, start_powerSGD_iter=2)
         state.rng = FixedSeed()
         ddp.register_comm_hook(state, power_sgd.powerSGD_hook)
-    elif name:
+    elif name in ("fp16", "bf16"):
         ddp.register_comm_hook(None, {"fp16": rounded.fp16_compress_hook, "bf16": rounded.bf16_compress_hook}[name])
 
 
@@ -73,11 +74,12 @@ def run(rank, folder, world_size, steps, lr, hook, port):
     labels = torch.from_numpy(np.fromfile(os.path.join(folder, "labels.bin"), np.int64)).view(steps, world_size, 8)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=lr)
     states = []
-    for step in range(steps):
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(ddp(images[step, rank]), labels[step, rank]).backward()
-        optimizer.step()
-        states += [t.detach().float().flatten().clone() for t in [*model.parameters(), *model.buffers()]]
+    with ddp.join(enable=hook == "join"):
+        for step in range(steps - 3 * rank if hook == "join" else steps):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(ddp(images[step, rank]), labels[step, rank]).backward()
+            optimizer.step()
+            states += [t.detach().float().flatten().clone() for t in [*model.parameters(), *model.buffers()]]
     if rank == 0:
         torch.cat(states).numpy().tofile(os.path.join(folder, "result.bin"))
     dist.barrier()

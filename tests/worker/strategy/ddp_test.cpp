@@ -95,6 +95,34 @@ TEST(Ddp, HasTheParametersOfPythonsDdpAfterEachStep) {
   }
 }
 
+TEST(Ddp, HasTheParametersOfPythonsJoinWhereSomeRanksHaveNoMoreBatches) {
+  if (!has_python_torch()) return tests::cannot_run("Python's torch is missing: scripts/setup test installs it");
+  std::vector<torch::Tensor> states;
+  const std::vector models{make_tiny_model(0), make_tiny_model(1), make_tiny_model(2)};
+  run_ranks(3, [&](RankThread& rank) {
+    TinyModel& model = *models.at(static_cast<std::size_t>(rank.rank));
+    Ddp ddp = make_ddp(model, rank);
+    ASSERT_TRUE(ddp.synchronize_model());
+    for (std::int64_t step = 0; step < 8; ++step) {
+      if (step < 8 - 3 * rank.rank) {
+        train_step(ddp, model, make_tiny_batch(step, rank.rank));
+      } else {
+        ddp.zero_gradients();
+        { const BackwardScope scope{ddp, /*is_last_batch=*/true}; }
+        ASSERT_TRUE(ddp.finish_gradients());
+        descend(model, tiny_lr);
+      }
+      if (rank.rank == 0) states.push_back(flat_state(model));
+    }
+  });
+  // Python's buffers are those of the last rank that still has batches, and not rank 0's.
+  std::int64_t numbers = 0;
+  for (const torch::Tensor& parameter : models[0]->parameters()) numbers += parameter.numel();
+  const torch::Tensor difference = torch::stack(states) - states_by_python(3, 8, "join");
+  EXPECT_LT(difference.narrow(1, 0, numbers).abs().max().item<float>(), 1e-5F);
+  EXPECT_EQ(strategy::checksum(parameters_of(*models[0])), strategy::checksum(parameters_of(*models[2])));
+}
+
 TEST(Single, HasTheParametersOfPythonsAfterEachStep) {
   if (!has_python_torch()) return tests::cannot_run("Python's torch is missing: scripts/setup test installs it");
   const auto model = make_tiny_model(0);

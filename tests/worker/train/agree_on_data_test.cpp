@@ -67,7 +67,7 @@ TEST(CompareData, NamesTheFirstRankThatDiffersAndBothSets) {
        "the test set of rank 1 is not that of rank 0: rank 0 has 4 samples; rank 1 has 5 samples" + advice},
   };
   for (const Case& c : cases) {
-    const auto compared = compare_data(c.ranks);
+    const auto compared = compare_data(c.ranks, false);
     EXPECT_EQ(compared ? "" : compared.error().message, c.message) << c.what;
     if (!compared) {
       EXPECT_EQ(compared.error().kind, ErrorKind::io) << c.what;
@@ -81,25 +81,39 @@ TEST(CompareData, NamesTheRanksWhoseSamplersHaveOtherSizes) {
     for (const auto& size : sizes) ranks.push_back({.train = summary(9), .sampler_samples = size});
     return ranks;
   };
-  EXPECT_TRUE(compare_data(ranks_of({5, 5, 5})));
-  const auto one = compare_data(ranks_of({5, 5, 4}));
+  EXPECT_TRUE(compare_data(ranks_of({5, 5, 5}), false));
+  const auto one = compare_data(ranks_of({5, 5, 4}), false);
   ASSERT_FALSE(one);
   EXPECT_EQ(one.error().kind, ErrorKind::invalid);
   EXPECT_EQ(one.error().message,
             "the samplers of open_datasets() differ: rank 0 has 5 samples an epoch; rank 2 has 4 samples an epoch. "
-            "Sampler::size() must be equal on all ranks");
-  const auto several = compare_data(ranks_of({{}, 5, {}, 6}));
+            "Sampler::size() must be equal on all ranks, unless training.strategy.join is true");
+  const auto several = compare_data(ranks_of({{}, 5, {}, 6}), false);
   ASSERT_FALSE(several);
   EXPECT_EQ(
       several.error().message,
       "the samplers of open_datasets() differ: rank 0 has no sampler; rank 1 has 5 samples an epoch; rank 3 has 6 "
-      "samples an epoch. Sampler::size() must be equal on all ranks");
+      "samples an epoch. Sampler::size() must be equal on all ranks, unless training.strategy.join is true");
   std::vector<std::optional<std::int64_t>> many(13, 4);
   many[0] = 5;
-  const auto cut = compare_data(ranks_of(many));
+  const auto cut = compare_data(ranks_of(many), false);
   ASSERT_FALSE(cut);
   EXPECT_NE(cut.error().message.find("; rank 8 has 4 samples an epoch; 4 more ranks differ. "), std::string::npos)
       << cut.error().message;
+}
+
+TEST(CompareData, FindsTheLongestOrderOfRanksThatJoin) {
+  const auto longest_of = [](const std::vector<std::optional<std::int64_t>>& sizes) {
+    std::vector<RankData> ranks;
+    for (const auto& size : sizes) ranks.push_back({.train = summary(9), .sampler_samples = size});
+    return compare_data(ranks, /*joins=*/true);
+  };
+  EXPECT_EQ(longest_of({5, 12, 4}), 12);
+  EXPECT_EQ(longest_of({5, {}, 4}), 9) << "a rank without a sampler takes all samples";
+  EXPECT_EQ(longest_of({{}, {}}), 9);
+  const auto other_data = compare_data(std::vector<RankData>{{.train = summary(9)}, {.train = summary(8)}}, true);
+  ASSERT_FALSE(other_data);
+  EXPECT_EQ(other_data.error().kind, ErrorKind::io);
 }
 
 std::unique_ptr<Dataset> images(std::int64_t samples) {
@@ -114,7 +128,7 @@ std::vector<std::string> outcomes_of(std::int64_t world_size,
   fakes::ThreadGroup group{world_size};
   group.run([&](checkpoint::Communicator& communicator) {
     const Datasets datasets = sets_of(communicator.rank());
-    const auto agreed = agree_on_data(datasets, communicator);
+    const auto agreed = agree_on_data(datasets, /*joins=*/false, communicator);
     outcomes[static_cast<std::size_t>(communicator.rank())] = agreed ? "agreed" : agreed.error().message;
   });
   return outcomes;
@@ -161,13 +175,24 @@ TEST(AgreeOnData, ComparesTheSamplersOfTheRanks) {
   fakes::ThreadGroup group{2};
   group.run([&](checkpoint::Communicator& communicator) {
     Datasets datasets{.train = images(3), .sampler = make_sequential_sampler(2 + communicator.rank())};
-    const auto agreed = agree_on_data(datasets, communicator);
+    const auto agreed = agree_on_data(datasets, /*joins=*/false, communicator);
     outcomes[static_cast<std::size_t>(communicator.rank())] = agreed ? "agreed" : agreed.error().message;
   });
   EXPECT_EQ(outcomes[0],
             "the samplers of open_datasets() differ: rank 0 has 2 samples an epoch; rank 1 has 3 samples an epoch. "
-            "Sampler::size() must be equal on all ranks");
+            "Sampler::size() must be equal on all ranks, unless training.strategy.join is true");
   EXPECT_EQ(outcomes[1], outcomes[0]);
+}
+
+TEST(AgreeOnData, TellsAllRanksThatJoinHowLongTheLongestOrderIs) {
+  std::vector<std::int64_t> longest(3);
+  fakes::ThreadGroup group{3};
+  group.run([&](checkpoint::Communicator& communicator) {
+    Datasets datasets{.train = images(3), .sampler = make_sequential_sampler(7 - communicator.rank())};
+    longest[static_cast<std::size_t>(communicator.rank())] =
+        agree_on_data(datasets, /*joins=*/true, communicator).value_or(-1);
+  });
+  EXPECT_EQ(longest, (std::vector<std::int64_t>{7, 7, 7}));
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ class Hundred final : public Dataset {
 
 std::string beginning_of(const api::TrainingSpec& training, const Computers& computers,
                          const Sampler* sampler = nullptr) {
-  return log_of([&] { log_beginning(training, Hundred{}, sampler, computers); });
+  const Hundred samples;
+  return log_of([&] { log_beginning(training, samples, make_sampling(training, samples, sampler, 0), computers); });
 }
 
 TEST(LogBeginning, SaysHowLargeTheBatchOfAllRanksIs) {

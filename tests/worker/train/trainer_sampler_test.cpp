@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -129,19 +130,52 @@ TEST_F(TrainerSampler, OfARankIsTakenWholeByThatRankWhereTheSamplerIsNotReplaced
   }
 }
 
+TEST_F(TrainerSampler, OfFewerSamplesLeavesItsRankWithoutBatchesUntilTheOthersHaveUsedTheirs) {
+  const std::vector<SeventhSampler> samplers{SeventhSampler{35}, SeventhSampler{52, 50}, SeventhSampler{9, 3}};
+  for (const std::int64_t threads : {0, 1}) {
+    const auto run = make_run("joined", 3);
+    run->training.strategy.join = true;
+    run->training.data.replace_sampler = false;
+    run->training.data.loader_threads = threads;
+    run->training.accumulate_grad_batches = 2;
+    run->sampler_of = [&](std::int64_t rank) { return &samplers.at(static_cast<std::size_t>(rank)); };
+    std::vector<std::int64_t> batches(3);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      auto& count = batches.at(rank);
+      run->ranks.at(rank).module->on_step = [&count](std::int64_t) { ++count; };
+    }
+    run->run();
+    EXPECT_EQ(run->ranks[0].end.reason, "Completed") << run->ranks[0].end.message;
+    EXPECT_EQ(run->ranks[0].link->reports().back().total_steps, 6) << "52 samples are 6 batches, 3 steps";
+    EXPECT_EQ(batches, (std::vector<std::int64_t>{8, 12, 2})) << "in two epochs";
+    const Record record = read("joined");
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      const SeventhSampler& sampler = samplers[static_cast<std::size_t>(rank)];
+      EXPECT_EQ(ids_of_rank(record, rank), concatenated({sampler.ids(0), sampler.ids(1)})) << "rank " << rank;
+    }
+    EXPECT_TRUE(record.at(3).at(0).empty() && record.at(2).at(2).empty());
+    EXPECT_EQ(run->ranks[0].checksum, run->ranks[1].checksum);
+    EXPECT_EQ(run->ranks[0].checksum, run->ranks[2].checksum);
+    std::filesystem::remove(folder.path() + "/joined");
+  }
+}
+
 TEST_F(TrainerSampler, RepeatsTheRestOfTheEpochWhenTheTrainingResumes) {
   const SeventhSampler shared{100};
   const std::vector<SeventhSampler> own{SeventhSampler{50}, SeventhSampler{50, 3}};
+  const std::vector<SeventhSampler> uneven{SeventhSampler{50}, SeventhSampler{22, 3}};
   struct Case {
     std::string what;
     bool is_replaced;
     std::function<const Sampler*(std::int64_t)> sampler_of;
     std::int64_t steps;
+    std::int64_t stop_step = 7;  // Of the last rank.
   };
   const std::vector<Case> cases{
       {"shared", true, [&](std::int64_t) { return &shared; }, 10},
       {"own", false, [&](std::int64_t rank) { return &own.at(static_cast<std::size_t>(rank)); }, 10},
       {"random", false, {}, 20},
+      {"joined", false, [&](std::int64_t rank) { return &uneven.at(static_cast<std::size_t>(rank)); }, 10, 3},
   };
   for (const Case& c : cases) {
     std::vector<std::uint64_t> checksums;
@@ -149,10 +183,11 @@ TEST_F(TrainerSampler, RepeatsTheRestOfTheEpochWhenTheTrainingResumes) {
       for (std::int64_t attempt = is_stopped ? 1 : 2; attempt <= 2; ++attempt) {
         const auto run = make_run(c.what + (is_stopped ? "_stopped" : "_whole"));
         run->training.data.replace_sampler = c.is_replaced;
+        run->training.strategy.join = c.what == "joined";
         run->sampler_of = c.sampler_of;
         run->attempt = attempt;
         run->checkpoint.emplace().uri = folder.uri() + "/" + c.what + (is_stopped ? "_stopped" : "_whole") + "_saved";
-        if (attempt == 1) stop_in(*run, 7);
+        if (attempt == 1) stop_in(*run, c.stop_step);
         run->run();
         EXPECT_EQ(run->ranks[0].end.exit_code, attempt == 1 ? contract::exit_preempted : contract::exit_success)
             << c.what << ": " << run->ranks[0].end.message;

@@ -83,10 +83,18 @@ class TrainingRun {
   fakes::FakeClock clock;
 
  private:
+  [[nodiscard]] data::Sampling sampling_of(const fakes::RankThread& thread, const Dataset& samples) const {
+    std::int64_t longest_order = 0;
+    for (std::int64_t rank = 0; training.strategy.join && rank < thread.world_size; ++rank)
+      longest_order = std::max(longest_order, sampler_of(rank)->size());
+    return make_sampling(training, samples, sampler_of ? sampler_of(thread.rank) : nullptr, longest_order);
+  }
+
   void run_rank(fakes::RankThread& thread) {
     Rank& rank = ranks[static_cast<std::size_t>(thread.rank)];
     Module& module = rank.other_module ? *rank.other_module : *rank.module;
-    const auto train_data = make_small_dataset(training_samples, 0);
+    const auto small_training_data = make_small_dataset(training_samples, 0);
+    const Dataset& samples = training_data == nullptr ? small_training_data : *training_data;
     const auto small_validation_data = make_small_dataset(validation_samples, 1);
     dist::Group group{.rank = thread.rank,
                       .world_size = thread.world_size,
@@ -134,8 +142,8 @@ class TrainingRun {
                      .checkpoint_spec = checkpoint ? &*checkpoint : nullptr,
                      .module = module,
                      .replicas = replicas.get(),
-                     .train_data = training_data == nullptr ? train_data : *training_data,
-                     .sampler = sampler_of ? sampler_of(thread.rank) : nullptr,
+                     .train_data = samples,
+                     .sampling = sampling_of(thread, samples),
                      .validation_data = validation_data == nullptr ? &small_validation_data : validation_data,
                      .turns = turns,
                      .group = group,
