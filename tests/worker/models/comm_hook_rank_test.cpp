@@ -23,10 +23,11 @@ std::string hooked_model() {
   return paths::build("tests/worker/models/hooked_model");
 }
 
-std::string training_of(const std::string& options, const std::string& strategy = "{}") {
+std::string training_of(const std::string& options, const std::string& strategy = "{}", bool replaces_sampler = true) {
   return fmt::format(R"({{"training": {{"model": {{"name": "hooked_model", "options": {}}}, "maxSteps": 3, )"
-                     R"("batchSize": 4, "data": {{"format": "synthetic", "samples": 24}}, "strategy": {}}}}})",
-                     options, strategy);
+                     R"("batchSize": 4, "data": {{"format": "synthetic", "samples": 24, "replaceSampler": {}}}, )"
+                     R"("strategy": {}}}}})",
+                     options, replaces_sampler, strategy);
 }
 
 std::map<std::string, std::string> variables_of(const std::string& training) {
@@ -37,8 +38,9 @@ std::map<std::string, std::string> variables_of(const std::string& training) {
 }
 
 /// The exit code of the group, and the message of rank 0's launcher, of two ranks with the model's `options`.
-std::pair<int, std::string> train(const std::string& options, const std::string& strategy = "{}") {
-  const std::string training = training_of(options, strategy);
+std::pair<int, std::string> train(const std::string& options, const std::string& strategy = "{}",
+                                  bool replaces_sampler = true) {
+  const std::string training = training_of(options, strategy, replaces_sampler);
   const TestGroup group{.world_size = 2,
                         .variables = variables_of(training),
                         .store_script = "exec " + paths::program("trainyard-store") + " \"$@\""};
@@ -80,6 +82,18 @@ TEST(CommHookOfAModel, ThatThrowsIsTheProgramsFailureAndNoLostPeer) {
 TEST(ConfigureDdpOfAModel, DecidesHowTheStrategyIsMade) {
   const auto [code, message] = train(R"({"hook": "zeros", "keepsBuffers": true})");
   EXPECT_EQ(code, 0) << message;
+}
+
+TEST(SamplersOfAModel, OfDifferentSizesTrainWhereTheRanksJoin) {
+  const std::string options = R"({"hook": "zeros", "ownSamplers": true})";
+  const auto [refused, words] = train(options, "{}", /*replaces_sampler=*/false);
+  EXPECT_EQ(refused, 93);
+  EXPECT_THAT(words, HasSubstr("rank 0 has 8 samples an epoch; rank 1 has 16 samples an epoch. Sampler::size() must be "
+                               "equal on all ranks, unless training.strategy.join is true"));
+  // The third step is one for which rank 0 has no samples.
+  const auto [code, message] = train(options, R"({"join": true})", /*replaces_sampler=*/false);
+  EXPECT_EQ(code, 0) << message;
+  EXPECT_THAT(message, HasSubstr("3 steps"));
 }
 
 TEST(MainOfAProgram, SetsTheRankThatAnotherClusterManagerHasGivenIt) {

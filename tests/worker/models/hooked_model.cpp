@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -41,20 +42,36 @@ class BadHook final : public c10d::CppCommHookInterface<ProcessGroup> {
   }
 };
 
+class Zeros final : public trainyard::Dataset {
+ public:
+  [[nodiscard]] std::int64_t size() const override { return 100; }
+  [[nodiscard]] trainyard::Batch gather(const torch::Tensor& ids) const override {
+    return {.inputs = torch::zeros({ids.size(0), 1}), .targets = {}, .ids = ids};
+  }
+};
+
 /// options.hook: "zeros"; "doubles" for zeros of another dtype than the gradients'; "throws"; "none". Training fails
 /// once the weight has changed. options.gathersAlone: rank 0 gathers in its first step, and no other rank does.
 /// options.keepsBuffers: by configure_ddp() buffers are not broadcast, and training fails if this rank's is.
+/// options.ownSamplers: rank r has a sampler of 8 (r + 1) samples, and training fails in a step for which it has none.
 class HookedModel final : public trainyard::Module {
  public:
   explicit HookedModel(const trainyard::Options& options)
       : hook_{options.text("hook", "none")},
         gathers_alone_{options.boolean("gathersAlone", false)},
         keeps_buffers_{options.boolean("keepsBuffers", false)},
+        has_own_samplers_{options.boolean("ownSamplers", false)},
         weight_{register_parameter("weight", torch::ones({3}))},
         own_{keeps_buffers_ ? register_buffer("own", torch::zeros({1})) : torch::Tensor{}} {}
 
-  [[nodiscard]] trainyard::StepOutput training_step(const trainyard::Batch& /*batch*/,
+  [[nodiscard]] std::optional<trainyard::Datasets> open_datasets(const trainyard::DataSource& source) override {
+    if (!has_own_samplers_) return std::nullopt;
+    return trainyard::Datasets{.train = std::make_unique<Zeros>(),
+                               .sampler = trainyard::make_sequential_sampler(8 * (source.rank + 1))};
+  }
+  [[nodiscard]] trainyard::StepOutput training_step(const trainyard::Batch& batch,
                                                     std::int64_t /*batch_index*/) override {
+    if (batch.size() == 0) throw std::runtime_error{"a batch without samples"};
     if (gathers_alone_ && rank() == 0) std::ignore = all_gather(weight_.detach());
     if (!torch::equal(weight_, torch::ones({3}))) throw std::runtime_error{"the weight has changed"};
     if (keeps_buffers_) {
@@ -75,6 +92,7 @@ class HookedModel final : public trainyard::Module {
   std::string hook_;
   bool gathers_alone_;
   bool keeps_buffers_;
+  bool has_own_samplers_;
   torch::Tensor weight_;
   torch::Tensor own_;
 };

@@ -32,18 +32,25 @@ struct Strategy {
 
 const Strategy strategies[] = {
     {"Ddp", R"({"name": "ddp"})"},
+    {"DdpBf16", R"({"gradientCompression": "bf16"})"},
     {"DdpPowerSgd", R"({"gradientCompression": "powersgd", "powerSgd": {"startStep": 2}})"},
     {"DdpSyncBatchNorm", R"({"syncBatchNorm": true})"},
     {"Ddp2", R"({"name": "ddp2", "cpuReplicas": 2})"},
     {"Horovod", R"({"name": "horovod", "gradientCompression": "fp16"})"},
+    {"HorovodSum", R"({"name": "horovod", "op": "sum"})"},
     {"HorovodAdasum", R"({"name": "horovod", "op": "adasum"})"},
     {"BaguaGradientAllreduce", R"({"name": "bagua"})"},
     {"BaguaByteGrad", R"({"name": "bagua", "algorithm": "bytegrad"})"},
     {"BaguaQadam", R"({"name": "bagua", "algorithm": "qadam", "qadamWarmupSteps": 8})"},
     {"BaguaDecentralized", R"({"name": "bagua", "algorithm": "decentralized"})"},
+    {"BaguaDecentralizedShiftOne", R"({"name": "bagua", "algorithm": "decentralized", "peerSelection": "shiftOne"})"},
     {"BaguaLowPrecisionDecentralized", R"({"name": "bagua", "algorithm": "lowPrecisionDecentralized"})"},
     {"BaguaAsync", R"({"name": "bagua", "algorithm": "async", "syncIntervalMs": 5, "asyncWarmupSteps": 2})"},
+    {"BaguaGradientAllreduceByPod", R"({"name": "bagua", "hierarchical": true})", 2},
     {"BaguaByteGradByPod", R"({"name": "bagua", "algorithm": "bytegrad", "hierarchical": true})", 2},
+    {"BaguaQadamByPod", R"({"name": "bagua", "algorithm": "qadam", "qadamWarmupSteps": 8, "hierarchical": true})", 2},
+    {"BaguaLowPrecisionByPod", R"({"name": "bagua", "algorithm": "lowPrecisionDecentralized", "hierarchical": true})",
+     2},
     {"BaguaDecentralizedByPod", R"({"name": "bagua", "algorithm": "decentralized", "hierarchical": true})", 2},
     {"Sharded", R"({"name": "sharded"})"},
     {"ShardedParameters", R"({"name": "sharded", "shardParameters": true})"},
@@ -102,8 +109,10 @@ TEST_P(Strategies, EndTheGroupOfARankThatStandsStillWithinTheHeartbeatsDeadline)
   EXPECT_EQ(strike(SIGSTOP, last_rank()), std::pair(95, 90));
 }
 
-/// That the parameters are those of a run that was never stopped is shown by trainer_strategy_test.cpp.
-TEST_P(Strategies, TrainAJobFurtherThatWasStoppedByAsManyRanksAndByFewer) {
+/// Stops a training of `pods` pods with SIGTERM, and trains it further by as many pods as `later` says, one number
+/// after the other. That the parameters are those of a run that was never stopped is shown by
+/// trainer_strategy_test.cpp.
+void stop_and_train_further(const Strategy& strategy, std::int64_t pods, const std::vector<std::int64_t>& later) {
   const fakes::TemporaryFolder folder;
   const std::string checkpoint =
       fmt::format(R"(, "checkpoint": {{"uri": "{}", "every": {{"steps": 100000}}}})", folder.uri());
@@ -115,22 +124,26 @@ TEST_P(Strategies, TrainAJobFurtherThatWasStoppedByAsManyRanksAndByFewer) {
                                            {"TRAINYARD_JOB_UID", "uid"},
                                            {"TRAINYARD_ATTEMPT", std::to_string(attempt)}});
   };
+  using Launchers = std::vector<std::unique_ptr<LauncherProcess>>;
+  const auto launch_all = [&](const TestGroup& group, std::int64_t count, int attempt) {
+    Launchers launchers;
+    for (std::int64_t pod = 0; pod < count; ++pod) launchers.push_back(launch(group, pod, attempt));
+    return launchers;
+  };
   std::int64_t step = 0;
   {
-    const TestGroup group = group_of(GetParam(), 2, "", checkpoint);
-    const auto zero = launch(group, 0, 1), one = launch(group, 1, 1);
-    EXPECT_TRUE(eventually([&] { return zero->has_printed("progress", 2); }));
-    zero->send_signal(SIGTERM);
-    one->send_signal(SIGTERM);
-    EXPECT_EQ(std::pair(zero->wait(), one->wait()), std::pair(91, 91)) << zero->output() << one->output();
-    step = zero->termination_message().at("progress").at("step");
+    const TestGroup group = group_of(strategy, pods, "", checkpoint);
+    const Launchers launchers = launch_all(group, pods, 1);
+    EXPECT_TRUE(eventually([&] { return launchers[0]->has_printed("progress", 2); }));
+    for (const auto& launcher : launchers) launcher->send_signal(SIGTERM);
+    for (const auto& launcher : launchers) EXPECT_EQ(launcher->wait(), 91) << launcher->output();
+    step = launchers[0]->termination_message().at("progress").at("step");
     EXPECT_GE(step, 10);
   }
   int attempt = 2;
-  for (const std::int64_t pods : {2, 1}) {
-    const TestGroup group = group_of(GetParam(), pods, fmt::format(R"(, "maxSteps": {})", step + 5), checkpoint);
-    std::vector<std::unique_ptr<LauncherProcess>> launchers;
-    for (std::int64_t pod = 0; pod < pods; ++pod) launchers.push_back(launch(group, pod, attempt));
+  for (const std::int64_t count : later) {
+    const TestGroup group = group_of(strategy, count, fmt::format(R"(, "maxSteps": {})", step + 5), checkpoint);
+    const Launchers launchers = launch_all(group, count, attempt);
     for (const auto& launcher : launchers) {
       EXPECT_EQ(launcher->wait(), 0) << launcher->output();
       EXPECT_EQ(launcher->termination_message().at("reason"), "Completed");
@@ -140,6 +153,25 @@ TEST_P(Strategies, TrainAJobFurtherThatWasStoppedByAsManyRanksAndByFewer) {
     EXPECT_EQ(launchers[0]->termination_message().at("progress").at("step"), step + 5);
     step += 5;
     ++attempt;
+  }
+}
+
+TEST_P(Strategies, TrainAJobFurtherThatWasStoppedByAsManyRanksByMoreAndByFewer) {
+  stop_and_train_further(GetParam(), 2, {2, 4, 1});
+}
+
+/// The strategies of one rank: there is no other that could name it.
+TEST(StrategiesOfOneRank, EndAsTheirRankDoesAndTrainFurtherWhenTheyWereStopped) {
+  for (const Strategy& strategy :
+       {Strategy{"Single", R"({"name": "single"})"}, Strategy{"Dp", R"({"name": "dp", "cpuReplicas": 2})"}}) {
+    for (const auto& [signal, exit_code] : {std::pair{SIGKILL, 137}, std::pair{SIGSTOP, 95}}) {
+      const TestGroup group = group_of(strategy, 1);
+      LauncherProcess launcher{group, 0, rank_program, {{"NODE_RANK", "0"}}};
+      EXPECT_TRUE(eventually([&] { return launcher.has_printed("progress", 2); })) << launcher.output();
+      kill(pid_of_rank(launcher, 0), signal);
+      EXPECT_EQ(launcher.wait(), exit_code) << strategy.what;
+    }
+    stop_and_train_further(strategy, 1, {1, 1});
   }
 }
 
