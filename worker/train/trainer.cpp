@@ -266,7 +266,8 @@ Result<torch::Tensor> Trainer::train_on_batches() {
     const Batch batch = next_batch(*batches_);
     log_.timer().end(observe::StepPart::data);
     if (parts_.sample_record) step_ids_.push_back(batch.ids);
-    log_.metrics().set_batch_size(batch.size());
+    // A batch without samples counts as one, so that what a callback logs after it has a weight.
+    log_.metrics().set_batch_size(std::max<std::int64_t>(1, batch.size()));
     const torch::Tensor loss =
         TRY(step_.run(batch, schedule_.batch_index(position_) + index, {.index = index, .count = count}));
     if (batch.size() > 0) log_.metrics().log_own("loss", loss, {.on_epoch = true});

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
@@ -81,6 +82,42 @@ TEST(TrainerLogFiles, HoldEachLineOfTheLogOverAllRanks) {
     }
   }
   EXPECT_THAT(logging.text_of("metrics.", ".csv"), testing::HasSubstr("1,7,2,validation,val_loss,"));
+}
+
+/// Logs 1 after each step, on rank 0.
+class LogsOne final : public Callback {
+ public:
+  [[nodiscard]] std::string name() const override { return "logs_one"; }
+  void on_step_end(Module& module, const torch::Tensor& /*loss*/) override {
+    module.log("one", 1.0, {.rank_zero_only = true});
+  }
+};
+
+TEST(TrainerLogFiles, HaveTheMeansOverTheSamplesThatThereWereWhereRanksJoin) {
+  LoggingRun logging{2, 5};
+  logging.run.training.strategy.join = true;
+  logging.run.training.data.replace_sampler = false;
+  logging.run.training.validate_every = {.steps = 100};
+  const auto shorter = make_sequential_sampler(20), longer = make_sequential_sampler(50);
+  logging.run.sampler_of = [&](std::int64_t rank) { return (rank == 0 ? shorter : longer).get(); };
+  logging.run.ranks[0].module->callbacks = {std::make_shared<LogsOne>()};
+  logging.run.run();
+  EXPECT_EQ(logging.run.ranks[0].end.reason, "Completed") << logging.run.ranks[0].end.message;
+  std::int64_t steps = 0;
+  for (const json& line : logging.lines()) {
+    if (line["kind"] == "epoch") {
+      EXPECT_EQ(line["metrics"]["images"], 70.0);
+    }
+    if (line["kind"] != "steps") continue;
+    ++steps;
+    EXPECT_GT(line["metrics"]["loss"].get<double>(), 1.0)
+        << "of rank 1 alone in the steps that rank 0 has no samples for";
+    // It belongs to the step before that of the line.
+    if (line["step"] > 1) {
+      EXPECT_EQ(line["metrics"]["one"], 1.0) << line;
+    }
+  }
+  EXPECT_EQ(steps, 5);
 }
 
 TEST(TrainerLogFiles, ShowWhereTheTimeOfTheStepsGoes) {

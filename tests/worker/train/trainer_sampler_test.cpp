@@ -137,6 +137,7 @@ TEST_F(TrainerSampler, OfFewerSamplesLeavesItsRankWithoutBatchesUntilTheOthersHa
     run->training.strategy.join = true;
     run->training.data.replace_sampler = false;
     run->training.data.loader_threads = threads;
+    run->training.precision = threads == 0 ? api::Precision::fp32 : api::Precision::fp16_mixed;
     run->training.accumulate_grad_batches = 2;
     run->sampler_of = [&](std::int64_t rank) { return &samplers.at(static_cast<std::size_t>(rank)); };
     std::vector<std::int64_t> batches(3);
