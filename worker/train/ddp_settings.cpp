@@ -37,6 +37,12 @@ Result<api::StrategySpec> with_settings(api::StrategySpec strategy, const DdpSet
                 "configure_ddp() set sync_batch_norm, which the strategy ddp2 does not have: name ddp in the job, or "
                 "leave it false");
   }
+  if (settings.sync_batch_norm && strategy.join) {
+    return fail(
+        ErrorKind::invalid,
+        "configure_ddp() set sync_batch_norm, whose exchanges in the forward pass a rank without samples would not "
+        "take part in: leave it false, or strategy.join out of the job");
+  }
   strategy.bucket_mib = settings.bucket_mib;
   strategy.broadcast_buffers = settings.broadcast_buffers;
   strategy.sync_batch_norm = settings.sync_batch_norm;

@@ -24,6 +24,7 @@ TEST(DdpSettings, BecomeFieldsOfTheStrategyWithinTheirBounds) {
     StrategyName name;
     DdpSettings settings;
     std::string refusal = {};  // empty: they are accepted
+    bool joins = false;
   };
   const Row rows[] = {
       {StrategyName::ddp, {.bucket_mib = 1, .broadcast_buffers = false, .sync_batch_norm = true}},
@@ -34,9 +35,15 @@ TEST(DdpSettings, BecomeFieldsOfTheStrategyWithinTheirBounds) {
        {.sync_batch_norm = true},
        "configure_ddp() set sync_batch_norm, which the strategy ddp2 does not have: name ddp in the job, or leave it "
        "false"},
+      {StrategyName::ddp, {.broadcast_buffers = false}, "", true},
+      {StrategyName::ddp,
+       {.sync_batch_norm = true},
+       "configure_ddp() set sync_batch_norm, whose exchanges in the forward pass a rank without samples would not take "
+       "part in: leave it false, or strategy.join out of the job",
+       true},
   };
   for (const Row& row : rows) {
-    const StrategySpec job{.name = row.name, .autotune = true, .timeline = true};
+    const StrategySpec job{.name = row.name, .autotune = true, .join = row.joins, .timeline = true};
     const auto changed = with_settings(job, row.settings);
     if (!changed) {
       EXPECT_EQ(changed.error(), (Error{.kind = ErrorKind::invalid, .message = row.refusal}));
