@@ -38,7 +38,7 @@ class Callback {
   virtual void on_before_optimizer_step(Module& /*module*/, const std::string& /*name*/,
                                         const NamedTensors& /*parameters*/) {}
   /// A step is done. loss: scalar on the rank's device, without autograd history, the mean over the step's batches on
-  /// this rank, 0 if it had none. To read it is to wait for the device. module.log() may be called here.
+  /// this rank, not-a-number if it had none. To read it waits for the device. module.log() may be called here.
   virtual void on_step_end(Module& /*module*/, const torch::Tensor& /*loss*/) {}
   /// The last step of an epoch is done, and its metrics are logged. Comes before the epoch's validation.
   virtual void on_epoch_end(Module& /*module*/) {}

@@ -68,15 +68,27 @@ torch::Tensor evaluation_samples(std::int64_t samples, const GroupRank& self) {
 }
 
 std::int64_t epoch_samples(const Sampling& sampling, std::int64_t world_size) {
-  const std::int64_t own = sampling.sampler == nullptr ? sampling.dataset_samples : sampling.sampler->size();
-  const std::int64_t samples = std::max(own, sampling.longest_order);
+  if (!sampling.order_sizes.empty()) return std::ranges::max(sampling.order_sizes) * world_size;
+  const std::int64_t samples = sampling.sampler == nullptr ? sampling.dataset_samples : sampling.sampler->size();
   return sampling.is_shared ? samples : samples * world_size;
+}
+
+std::int64_t samples_in(const Sampling& sampling, std::int64_t begin, std::int64_t end) {
+  if (sampling.order_sizes.empty()) return end - begin;
+  const auto ranks = static_cast<std::int64_t>(sampling.order_sizes.size());
+  std::int64_t samples = 0;
+  for (const std::int64_t size : sampling.order_sizes)
+    samples += std::min(end / ranks, size) - std::min(begin / ranks, size);
+  return samples;
 }
 
 torch::Tensor order_of(const Sampling& sampling, std::int64_t epoch, const GroupRank& self) {
   if (sampling.sampler != nullptr) {
     torch::Tensor order = sampling.sampler->order(epoch);
-    check_order(order, epoch, sampling.sampler->size(), sampling.dataset_samples);
+    const std::int64_t size = sampling.order_sizes.empty()
+                                  ? sampling.sampler->size()
+                                  : sampling.order_sizes.at(static_cast<std::size_t>(self.rank));
+    check_order(order, epoch, size, sampling.dataset_samples);
     return order;
   }
   if (sampling.is_shared) return epoch_order(sampling.dataset_samples, sampling.seed, epoch);

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "include/trainyard/data.hpp"
 
@@ -43,13 +44,18 @@ struct Sampling {
   const Sampler* sampler = nullptr;  ///< nullptr: random orders of all samples. Outlives the object.
   bool is_shared = true;             ///< All ranks share one order. False: each rank takes a whole order of its own.
   std::int64_t seed = 0;             ///< Seed of the random orders.
-  /// The samples of the longest order of all ranks, where ranks with shorter ones have none left at an epoch's end. 0:
-  /// all orders are equally long.
-  std::int64_t longest_order = 0;
+  /// Where ranks join: the samples of each rank's order, by rank, each at least 1. Ranks with shorter orders than the
+  /// longest have no samples left at an epoch's end. Empty: all orders are equally long.
+  std::vector<std::int64_t> order_sizes{};
 };
 
-/// How many samples an epoch of the whole job has.
+/// How many places an epoch of the whole job has: its samples; where ranks join, as many as if every order were as long
+/// as the longest.
 [[nodiscard]] std::int64_t epoch_samples(const Sampling& sampling, std::int64_t world_size);
+
+/// How many samples the whole job has in the places [begin, end) of an epoch: all but those after the end of a rank's
+/// order.
+[[nodiscard]] std::int64_t samples_in(const Sampling& sampling, std::int64_t begin, std::int64_t end);
 
 /// True where an epoch may have another number of samples than the training set.
 [[nodiscard]] inline bool has_epochs_of_own_size(const Sampling& sampling) {

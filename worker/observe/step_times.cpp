@@ -94,6 +94,7 @@ std::map<std::string, double> step_milliseconds(const StepTimes& times) {
 std::map<std::string, double> step_milliseconds(std::span<const RankTimes> ranks) {
   StepTimes sum;
   for (const RankTimes& rank : ranks) {
+    if (rank.times.steps == 0) continue;
     sum.steps += rank.times.steps;
     for (std::size_t part = 0; part < sum.parts.size(); ++part) sum.parts[part] += rank.times.parts[part];
   }
@@ -101,7 +102,8 @@ std::map<std::string, double> step_milliseconds(std::span<const RankTimes> ranks
 }
 
 std::optional<Straggler> find_straggler(std::span<const RankTimes> ranks) {
-  if (ranks.size() < 2) return std::nullopt;
+  const auto has_other_steps = [&](const RankTimes& rank) { return rank.times.steps != ranks[0].times.steps; };
+  if (ranks.size() < 2 || std::ranges::any_of(ranks, has_other_steps)) return std::nullopt;
   const auto slow = std::ranges::max_element(
       ranks, [](const RankTimes& a, const RankTimes& b) { return own_time(a.times) < own_time(b.times); });
   const nanoseconds median = lower_median(ranks, own_time);

@@ -66,6 +66,7 @@ class StepTimer {
     times_.parts[static_cast<std::size_t>(part)] += now - since_;
     since_ = now;
   }
+  /// Counts a step for which this rank had samples.
   void count_step() { ++times_.steps; }
   /// The times since the last call.
   [[nodiscard]] StepTimes take() { return std::exchange(times_, {}); }
@@ -113,7 +114,8 @@ inline constexpr std::chrono::milliseconds straggler_delay{2};
 
 /// The rank with the most own time (all but communication, in which the fast ranks wait for the slow one), when that
 /// is at least `straggler_factor` times the median of all ranks (of an even number: the lower of the two in the
-/// middle), and at least `straggler_delay` above it.
+/// middle), and at least `straggler_delay` above it. Nothing where the ranks have not made equally many steps, as when
+/// some had no samples.
 [[nodiscard]] std::optional<Straggler> find_straggler(std::span<const RankTimes> ranks);
 
 }  // namespace trainyard::observe

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -59,10 +58,10 @@ Result<void> compare_set(std::string_view name, std::size_t rank, const std::opt
                   name, rank, text_of(first), rank, text_of(other)));
 }
 
-std::int64_t longest_order_of(std::span<const RankData> ranks) {
-  std::int64_t longest = 0;
-  for (const RankData& rank : ranks) longest = std::max(longest, rank.sampler_samples.value_or(rank.train.samples));
-  return longest;
+std::vector<std::int64_t> order_sizes_of(std::span<const RankData> ranks) {
+  std::vector<std::int64_t> sizes;
+  for (const RankData& rank : ranks) sizes.push_back(rank.sampler_samples.value_or(rank.train.samples));
+  return sizes;
 }
 
 /// With another number of samples a rank would make another number of steps than its peers, which would wait for it.
@@ -88,18 +87,19 @@ Result<void> compare_samplers(std::span<const RankData> ranks) {
 
 }  // namespace
 
-Result<std::int64_t> compare_data(std::span<const RankData> ranks, bool joins) {
+Result<std::vector<std::int64_t>> compare_data(std::span<const RankData> ranks, bool joins) {
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     TRY(compare_set("training", rank, ranks[0].train, ranks[rank].train));
     TRY(compare_set("validation", rank, ranks[0].validation, ranks[rank].validation));
     TRY(compare_set("test", rank, ranks[0].test, ranks[rank].test));
   }
-  if (joins) return longest_order_of(ranks);
+  if (joins) return order_sizes_of(ranks);
   TRY(compare_samplers(ranks));
-  return 0;
+  return std::vector<std::int64_t>{};
 }
 
-Result<std::int64_t> agree_on_data(const Datasets& datasets, bool joins, checkpoint::Communicator& communicator) {
+Result<std::vector<std::int64_t>> agree_on_data(const Datasets& datasets, bool joins,
+                                                checkpoint::Communicator& communicator) {
   nlohmann::json own = nlohmann::json::object();
   if (datasets.train != nullptr) own["train"] = object_of(summary_of(*datasets.train));
   if (datasets.test != nullptr) own["test"] = object_of(summary_of(*datasets.test));

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "checkpoint/group/communicator.hpp"
 #include "common/result.hpp"
@@ -30,17 +31,17 @@ struct RankData {
   friend bool operator==(const RankData&, const RankData&) = default;
 };
 
-/// The samples of the longest order of all ranks if `joins`, as strategy.join says; else 0.
+/// The samples of each rank's order, by rank, if `joins`, as strategy.join says; else nothing.
 ///
 /// Errors: io: a rank of `ranks` has other data than rank 0. A restart on other nodes may help. The message names the
 /// first such rank and both summaries. invalid: the data is equal, and samplers have other sizes, which without `joins`
 /// is the program's fault; the message names the ranks. Pure.
-[[nodiscard]] Result<std::int64_t> compare_data(std::span<const RankData> ranks, bool joins);
+[[nodiscard]] Result<std::vector<std::int64_t>> compare_data(std::span<const RankData> ranks, bool joins);
 
 /// compare_data() of all ranks' data sets. It is collective, and its outcome is equal on all ranks. cancelled: a rank
 /// is lost. Each rank draws its samples by their numbers: with other data it would train on other samples than its part
 /// of the epoch, with other labels, or for another number of steps than its peers, which would wait for it.
-[[nodiscard]] Result<std::int64_t> agree_on_data(const Datasets& datasets, bool joins,
-                                                 checkpoint::Communicator& communicator);
+[[nodiscard]] Result<std::vector<std::int64_t>> agree_on_data(const Datasets& datasets, bool joins,
+                                                              checkpoint::Communicator& communicator);
 
 }  // namespace trainyard::train

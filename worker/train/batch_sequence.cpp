@@ -24,12 +24,12 @@ std::optional<data::BatchRequest> BatchSequence::next() {
 }
 
 data::Sampling make_sampling(const api::TrainingSpec& training, const Dataset& dataset, const Sampler* sampler,
-                             std::int64_t longest_order) {
+                             std::vector<std::int64_t> order_sizes) {
   return {.dataset_samples = dataset.size(),
           .sampler = sampler,
           .is_shared = training.data.replace_sampler,
           .seed = training.seed,
-          .longest_order = longest_order};
+          .order_sizes = std::move(order_sizes)};
 }
 
 std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const Position& begin, const Dataset& dataset,

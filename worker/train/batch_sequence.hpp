@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "api/training_spec.hpp"
 #include "include/trainyard/data.hpp"
@@ -39,10 +40,10 @@ class BatchSequence {
   std::int64_t order_epoch_ = -1;
 };
 
-/// How the job's ranks take the samples of `dataset`. `sampler`: that of Datasets; may be nullptr. `longest_order`: as
-/// agree_on_data() returns it.
+/// How the job's ranks take the samples of `dataset`. `sampler`: that of Datasets; may be nullptr. `order_sizes`: as
+/// agree_on_data() returns them.
 [[nodiscard]] data::Sampling make_sampling(const api::TrainingSpec& training, const Dataset& dataset,
-                                           const Sampler* sampler, std::int64_t longest_order);
+                                           const Sampler* sampler, std::vector<std::int64_t> order_sizes);
 
 struct BatchPlace {
   data::GroupRank self;

@@ -54,7 +54,7 @@ void Callbacks::restore(bool is_ended) {
 
 void Callbacks::step_end(const torch::Tensor& losses, std::int64_t count) {
   if (callbacks_.empty()) return;
-  const torch::Tensor loss = count > 1 ? losses / count : losses;
+  const torch::Tensor loss = count == 1 ? losses : losses / count;
   each("on_step_end()", &Callback::on_step_end, module_, loss);
 }
 

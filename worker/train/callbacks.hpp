@@ -39,7 +39,7 @@ class Callbacks {
   void before_optimizer_step(const std::string& name, const Callback::NamedTensors& parameters) {
     call("on_before_optimizer_step()", &Callback::on_before_optimizer_step, module_, name, parameters);
   }
-  /// `losses`: the sum of the losses of `count` batches.
+  /// `losses`: the sum of the losses of `count` batches, 0 where there were none.
   void step_end(const torch::Tensor& losses, std::int64_t count);
   void epoch_end() { each("on_epoch_end()", &Callback::on_epoch_end, module_); }
   void validation_end(const observe::MetricValues& metrics) {

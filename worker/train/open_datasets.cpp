@@ -18,6 +18,9 @@
 namespace trainyard::train {
 namespace {
 
+/// Times the number of ranks it still is a number of 64 bits.
+constexpr std::int64_t sampler_samples_max = 1'000'000'000'000'000;
+
 std::optional<Datasets> call_open_datasets(Module& module, const DataSource& source) {
   const ProgramCall call{"open_datasets()"};
   return module.open_datasets(source);
@@ -103,6 +106,10 @@ Result<Datasets> open_datasets(Module& module, const Job& job, const std::string
     if (samples <= 0) {
       return fail(ErrorKind::invalid,
                   fmt::format("the sampler of {} has {} samples an epoch, and needs at least 1", reader, samples));
+    }
+    if (samples > sampler_samples_max) {
+      return fail(ErrorKind::invalid, fmt::format("the sampler of {} has {} samples an epoch: at most {} are allowed",
+                                                  reader, samples, sampler_samples_max));
     }
   }
   TRY(check_classes(module, *datasets));

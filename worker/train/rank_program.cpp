@@ -353,11 +353,11 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
     run.datasets = std::move(*datasets);
   }
   run.group = TRY(form_group(*deadlines, group, device, training, link));
-  const auto longest_order =
+  const auto order_sizes =
       checkpoint::agree(*run.group.communicator, folder.map([](const std::string&) {})).and_then([&] {
         return agree_on_data(run.datasets, training.strategy.join, *run.group.communicator);
       });
-  auto agreed = longest_order.map([](std::int64_t /*samples*/) {});
+  auto agreed = order_sizes.map([](const auto& /*sizes*/) {});
   if (agreed && !run.script_digest.empty()) agreed = agree_on_script(run.script_digest, *run.group.communicator);
   if (!agreed) {
     const bool is_peer = agreed.error().kind == ErrorKind::cancelled;
@@ -416,7 +416,7 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   auto sample_record = TRY(open_sample_record(run.job, group));
   seed_for_training(training.seed, run.group.rank);
   const data::Sampling sampling =
-      make_sampling(training, *run.datasets.train, run.datasets.sampler.get(), *longest_order);
+      make_sampling(training, *run.datasets.train, run.datasets.sampler.get(), *order_sizes);
   if (run.group.rank == 0)
     log_beginning(
         training, *run.datasets.train, sampling,

@@ -11,6 +11,29 @@
 #include "common/try.hpp"
 
 namespace trainyard::train {
+namespace {
+
+/// invalid: a rank's own order has another size than that of the checkpoint, so that its position is another one.
+Result<void> compare_order_sizes(const checkpoint::Restored& from, const TrainingValues& values,
+                                 const ResumeOptions& options) {
+  const auto size_of = [&](const std::vector<std::int64_t>& sizes, std::size_t rank) {
+    return rank < sizes.size() ? sizes[rank]
+                               : data::epoch_samples(options.sampling, options.world_size) / options.world_size;
+  };
+  if (values.order_sizes.empty() && options.sampling.order_sizes.empty()) return {};
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(options.world_size); ++rank) {
+    const std::int64_t before = size_of(values.order_sizes, rank), now = size_of(options.sampling.order_sizes, rank);
+    if (before == now) continue;
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("{} was saved in an epoch in which rank {} had {} samples, and now it has {}: give each rank "
+                    "the samples that it had, or set checkpoint.resume to none to train afresh",
+                    from.uri, rank, before, now));
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<Position> position_to_resume(const checkpoint::Restored& from, const TrainingValues& values,
                                     const ResumeOptions& options) {
@@ -43,6 +66,7 @@ Result<Position> position_to_resume(const checkpoint::Restored& from, const Trai
             "with another sampler or other data; take the same ones, or set checkpoint.resume to none to train afresh",
             from.uri, saved.samples, saved_size, size));
   }
+  TRY(compare_order_sizes(from, values, options));
   return saved;
 }
 

@@ -34,9 +34,9 @@ class Schedule {
   [[nodiscard]] std::int64_t epochs(const Position& position) const;
   /// How many samples the whole job still has to train on.
   [[nodiscard]] std::int64_t samples_left(const Position& position) const;
-  /// How many samples the whole job used in the step from `before` to `after`.
-  [[nodiscard]] std::int64_t samples_between(const Position& before, const Position& after) const {
-    return (after.samples == 0 ? samples_ : after.samples) - before.samples;
+  /// The place in its epoch at which the step ended that led to `position`.
+  [[nodiscard]] std::int64_t end_in_epoch(const Position& position) const {
+    return position.samples == 0 ? samples_ : position.samples;
   }
   /// Number in its epoch, from 0, of the first batch of the step that begins at `position`.
   [[nodiscard]] std::int64_t batch_index(const Position& position) const {

@@ -245,11 +245,11 @@ OrEnd<StepFlags> Trainer::take_step() {
 
   const Position before = std::exchange(position_, schedule_.next(position_));
   context_.set(position_.step, before.epoch);
-  log_.add_samples(schedule_.samples_between(before, position_));
+  log_.add_samples(data::samples_in(parts_.sampling, before.samples, schedule_.end_in_epoch(position_)));
   if (auto queued = end_queued_step(); !queued) return lost(Stage::step, queued.error());
   log_.timer().end(observe::StepPart::communication);
-  log_.timer().count_step();
-  callbacks_.step_end(last_loss_, schedule_.batches(before));
+  if (batches_with_samples_ > 0) log_.timer().count_step();
+  callbacks_.step_end(last_loss_, batches_with_samples_);
   if (parts_.sample_record) {
     if (auto written = parts_.sample_record->write(position_.step, torch::cat(step_ids_)); !written)
       return end_rank(Stage::data, written.error());
@@ -262,6 +262,7 @@ Result<torch::Tensor> Trainer::train_on_batches() {
   const std::int64_t count = schedule_.batches(position_);
   torch::Tensor losses;
   step_ids_.clear();
+  batches_with_samples_ = 0;
   for (std::int64_t index = 0; index < count; ++index) {
     const Batch batch = next_batch(*batches_);
     log_.timer().end(observe::StepPart::data);
@@ -271,6 +272,7 @@ Result<torch::Tensor> Trainer::train_on_batches() {
     const torch::Tensor loss =
         TRY(step_.run(batch, schedule_.batch_index(position_) + index, {.index = index, .count = count}));
     if (batch.size() > 0) log_.metrics().log_own("loss", loss, {.on_epoch = true});
+    batches_with_samples_ += batch.size() > 0 ? 1 : 0;
     const torch::Tensor part = loss.to(at::toOpMathType(loss.scalar_type()));
     losses = index == 0 ? part : losses + part;
     if (index + 1 == count) break;
@@ -349,7 +351,7 @@ OrEnd<void> Trainer::log_steps() {
   if (log_.is_first_line() && parts_.after_first_step) parts_.after_first_step();
   if (changes_lr(parts_.training)) log_.log_learning_rate(context_.learning_rate());
   update_progress();
-  if (auto shown = log_.show_steps(progress_, position_, schedule_.samples_left(position_)); !shown)
+  if (auto shown = log_.show_steps(progress_, position_, samples_left()); !shown)
     return lost(Stage::step, shown.error());
   report("Training");
   return {};
@@ -456,6 +458,7 @@ const checkpoint::State& Trainer::current_state() {
   callbacks_.before_save();
   TrainingValues values{.position = position_, .metrics = {}, .is_ended_by_callback = callbacks_.is_ended()};
   if (data::has_epochs_of_own_size(parts_.sampling)) values.epoch_samples = schedule_.epoch_samples();
+  values.order_sizes = parts_.sampling.order_sizes;
   validation_.add_to(values);
   state_.values = to_json(values);
   return state_;

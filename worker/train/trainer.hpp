@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -166,6 +167,13 @@ class Trainer final : private SavedTraining {
   void resume() override;
   void report(std::string_view phase) override;
   void update_progress();
+  /// How many samples the whole job still has to train on, if each epoch to come is as this one.
+  [[nodiscard]] std::int64_t samples_left() const {
+    const std::int64_t places = schedule_.epoch_samples();
+    const double share =
+        static_cast<double>(data::samples_in(parts_.sampling, 0, places)) / static_cast<double>(places);
+    return std::llround(static_cast<double>(schedule_.samples_left(position_)) * share);
+  }
   [[nodiscard]] const rank::RankProgress& reported() const override { return progress_; }
 
   TrainerParts parts_;
@@ -183,9 +191,10 @@ class Trainer final : private SavedTraining {
   Callbacks callbacks_;
   Validation validation_;
   std::int64_t validated_step_ = -1;
-  Instant reported_at_;                  // when the last report was sent
-  torch::Tensor last_loss_;              // of this rank's last step, on its device: the sum over its batches
-  std::vector<torch::Tensor> step_ids_;  // of each batch of the step; only for the record of samples
+  Instant reported_at_;                    // when the last report was sent
+  torch::Tensor last_loss_;                // of this rank's last step, on its device: the sum over its batches
+  std::int64_t batches_with_samples_ = 0;  // of this rank's last step
+  std::vector<torch::Tensor> step_ids_;    // of each batch of the step; only for the record of samples
   rank::RankProgress progress_;
   std::unique_ptr<data::BatchLoader> batches_;  // nothing before the first position is known
 };

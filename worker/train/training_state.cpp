@@ -121,6 +121,7 @@ nlohmann::json to_json(const TrainingValues& values) {
   if (values.owes_validation) object["owesValidation"] = true;
   if (values.is_ended_by_callback) object["isEndedByCallback"] = true;
   if (values.epoch_samples) object["epochSamples"] = *values.epoch_samples;
+  if (!values.order_sizes.empty()) object["orderSizes"] = values.order_sizes;
   return object;
 }
 
@@ -143,6 +144,7 @@ Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
     values.is_ended_by_callback = object.value("isEndedByCallback", false);
     if (const auto samples = object.find("epochSamples"); samples != object.end())
       values.epoch_samples = samples->get<std::int64_t>();
+    values.order_sizes = object.value("orderSizes", std::vector<std::int64_t>{});
     return values;
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorKind::corrupt,

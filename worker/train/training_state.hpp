@@ -65,6 +65,7 @@ struct TrainingValues {
   bool is_ended_by_callback = false;  ///< A callback asked to end the training, and all ranks have agreed.
   /// Samples of an epoch of the whole job. Absent: as many as the training set has.
   std::optional<std::int64_t> epoch_samples{};
+  std::vector<std::int64_t> order_sizes{};  ///< data::Sampling::order_sizes.
 };
 
 [[nodiscard]] nlohmann::json to_json(const TrainingValues& values);

@@ -189,7 +189,7 @@ TEST(Sampling, GivesARankTheWholeOrderOfASamplerOfItsOwn) {
 
 TEST(Sampling, HasNoSamplesForARankWhoseOrderHasEndedBeforeTheLongestOne) {
   const FixedSampler sampler{Ids{0, 2, 4}};
-  const Sampling sampling{.dataset_samples = 5, .sampler = &sampler, .is_shared = false, .longest_order = 7};
+  const Sampling sampling{.dataset_samples = 5, .sampler = &sampler, .is_shared = false, .order_sizes = {7, 3}};
   EXPECT_EQ(epoch_samples(sampling, 2), 14) << "as many places as if all ranks had 7 samples";
   const GroupRank self{.rank = 1, .world_size = 2};
   const torch::Tensor order = order_of(sampling, 0, self);
@@ -197,6 +197,9 @@ TEST(Sampling, HasNoSamplesForARankWhoseOrderHasEndedBeforeTheLongestOne) {
   for (const std::int64_t position : {0, 4, 8, 12})
     batches.push_back(ids_of(batch_samples(sampling, order, position, 2, self)));
   EXPECT_EQ(batches, (std::vector<Ids>{{0, 2}, {4}, {}, {}}));
+  EXPECT_EQ(samples_in(sampling, 0, 14), 10);
+  EXPECT_EQ(samples_in(sampling, 4, 8), 3) << "two of rank 0, and the last of rank 1";
+  EXPECT_EQ(samples_in({.dataset_samples = 9}, 4, 8), 4);
 }
 
 TEST(Sampling, GivesEachRankAllSamplesInAnOrderOfItsOwnWhereNothingIsShared) {

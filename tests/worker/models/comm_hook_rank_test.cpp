@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -94,6 +96,24 @@ TEST(SamplersOfAModel, OfDifferentSizesTrainWhereTheRanksJoin) {
   const auto [code, message] = train(options, R"({"join": true})", /*replaces_sampler=*/false);
   EXPECT_EQ(code, 0) << message;
   EXPECT_THAT(message, HasSubstr("3 steps"));
+}
+
+TEST(SamplersOfAModel, OfRanksThatJoinEndWithTheGroupWhenOneIsKilledHavingNoSamplesOrNot) {
+  std::string training = training_of(R"({"hook": "zeros", "ownSamplers": true})", R"({"join": true})", false);
+  const std::string few = R"("maxSteps": 3)";
+  training.replace(training.find(few), few.size(), R"("maxSteps": 1000000000, "log": {"every": {"steps": 50}})");
+  for (const std::int64_t victim : {0, 1}) {  // Rank 0 has samples in half of the steps.
+    const TestGroup group{.world_size = 2,
+                          .variables = variables_of(training),
+                          .store_script = "exec " + paths::program("trainyard-store") + " \"$@\""};
+    LauncherProcess zero{group, 0, "exec " + hooked_model()}, one{group, 1, "exec " + hooked_model()};
+    EXPECT_TRUE(launcher::eventually([&] { return zero.has_printed("progress", 2); })) << zero.output();
+    LauncherProcess &struck = victim == 0 ? zero : one, &other = victim == 0 ? one : zero;
+    kill(launcher::pid_of_rank(struck, victim), SIGKILL);
+    EXPECT_EQ(struck.wait(), 137);
+    EXPECT_EQ(other.wait(), 90) << other.output();
+    EXPECT_EQ(other.termination_message().at("culprit"), victim);
+  }
 }
 
 TEST(MainOfAProgram, SetsTheRankThatAnotherClusterManagerHasGivenIt) {

@@ -55,6 +55,8 @@ TEST(StepMilliseconds, AreTheMeanOverAllRanks) {
   EXPECT_EQ(step_milliseconds(ranks).at("data"), 2.0);
   EXPECT_EQ(step_milliseconds(ranks).at("checkpoint"), 2.0);
   EXPECT_TRUE(step_milliseconds(StepTimes{}).empty());
+  const RankTimes without_samples{.node = "n", .times = {.steps = 0, .parts = {std::chrono::milliseconds{500}}}};
+  EXPECT_EQ(step_milliseconds(std::vector{a_rank({1, 0, 0, 0, 0, 0}), without_samples}).at("data"), 1.0);
 }
 
 RankTimes in_ten_steps(std::array<int, 6> milliseconds) {
@@ -82,6 +84,9 @@ TEST(FindStraggler, NamesTheRankThatMakesTheOthersWait) {
        {a_rank({2, 0, 0, 0, 0, 0}), a_rank({4, 0, 0, 0, 0, 0}, "m")},
        Straggler{1, "m", StepPart::data, 2.0}},
       {"noise in each of ten steps", {in_ten_steps({10, 0, 0, 0, 0, 0}), in_ten_steps({20, 0, 0, 0, 0, 0})}, {}},
+      {"a rank that had samples in fewer steps",
+       {a_rank({1, 0, 0, 0, 0, 0}), in_ten_steps({100, 0, 0, 0, 0, 0})},
+       std::nullopt},
       {"the slower of two", {a_rank({21, 4, 5, 0, 0, 0}, "m"), usual}, Straggler{0, "m", StepPart::data, 3.0}},
       {"who waits for the others is not slow", {usual, usual, a_rank({1, 4, 5, 500, 0, 0})}, std::nullopt},
       {"the part beyond the median, not the longest part",

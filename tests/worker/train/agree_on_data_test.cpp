@@ -102,15 +102,16 @@ TEST(CompareData, NamesTheRanksWhoseSamplersHaveOtherSizes) {
       << cut.error().message;
 }
 
-TEST(CompareData, FindsTheLongestOrderOfRanksThatJoin) {
-  const auto longest_of = [](const std::vector<std::optional<std::int64_t>>& sizes) {
+TEST(CompareData, TakesTheOrdersOfRanksThatJoinAsTheyAre) {
+  const auto sizes_of = [](const std::vector<std::optional<std::int64_t>>& sizes) {
     std::vector<RankData> ranks;
     for (const auto& size : sizes) ranks.push_back({.train = summary(9), .sampler_samples = size});
     return compare_data(ranks, /*joins=*/true);
   };
-  EXPECT_EQ(longest_of({5, 12, 4}), 12);
-  EXPECT_EQ(longest_of({5, {}, 4}), 9) << "a rank without a sampler takes all samples";
-  EXPECT_EQ(longest_of({{}, {}}), 9);
+  using Sizes = std::vector<std::int64_t>;
+  EXPECT_EQ(sizes_of({5, 12, 4}), (Sizes{5, 12, 4}));
+  EXPECT_EQ(sizes_of({5, {}, 4}), (Sizes{5, 9, 4})) << "a rank without a sampler takes all samples";
+  EXPECT_EQ(compare_data(std::vector<RankData>{{.train = summary(9), .sampler_samples = 5}}, /*joins=*/false), Sizes{});
   const auto other_data = compare_data(std::vector<RankData>{{.train = summary(9)}, {.train = summary(8)}}, true);
   ASSERT_FALSE(other_data);
   EXPECT_EQ(other_data.error().kind, ErrorKind::io);
@@ -184,15 +185,15 @@ TEST(AgreeOnData, ComparesTheSamplersOfTheRanks) {
   EXPECT_EQ(outcomes[1], outcomes[0]);
 }
 
-TEST(AgreeOnData, TellsAllRanksThatJoinHowLongTheLongestOrderIs) {
-  std::vector<std::int64_t> longest(3);
+TEST(AgreeOnData, TellsAllRanksThatJoinTheSizesOfTheirOrders) {
+  std::vector<std::vector<std::int64_t>> sizes(3);
   fakes::ThreadGroup group{3};
   group.run([&](checkpoint::Communicator& communicator) {
     Datasets datasets{.train = images(3), .sampler = make_sequential_sampler(7 - communicator.rank())};
-    longest[static_cast<std::size_t>(communicator.rank())] =
-        agree_on_data(datasets, /*joins=*/true, communicator).value_or(-1);
+    const auto agreed = agree_on_data(datasets, /*joins=*/true, communicator);
+    if (agreed) sizes[static_cast<std::size_t>(communicator.rank())] = *agreed;
   });
-  EXPECT_EQ(longest, (std::vector<std::int64_t>{7, 7, 7}));
+  for (const auto& of_rank : sizes) EXPECT_EQ(of_rank, (std::vector<std::int64_t>{7, 6, 5}));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class Hundred final : public Dataset {
 std::string beginning_of(const api::TrainingSpec& training, const Computers& computers,
                          const Sampler* sampler = nullptr) {
   const Hundred samples;
-  return log_of([&] { log_beginning(training, samples, make_sampling(training, samples, sampler, 0), computers); });
+  return log_of([&] { log_beginning(training, samples, make_sampling(training, samples, sampler, {}), computers); });
 }
 
 TEST(LogBeginning, SaysHowLargeTheBatchOfAllRanksIs) {

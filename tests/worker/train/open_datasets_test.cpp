@@ -30,10 +30,15 @@ class OpeningModule final : public Module {
   std::function<Datasets(const DataSource&)> open_;
 };
 
+/// A sampler that says how many samples an epoch has, and has none.
 class EmptySampler final : public Sampler {
  public:
-  [[nodiscard]] std::int64_t size() const override { return 0; }
+  explicit EmptySampler(std::int64_t size) : size_{size} {}
+  [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] torch::Tensor order(std::int64_t /*epoch*/) const override { return torch::empty({0}, torch::kInt64); }
+
+ private:
+  std::int64_t size_;
 };
 
 TEST(OpenDatasets, TellsTheModuleItsRankForASamplerOfItsOwn) {
@@ -52,12 +57,13 @@ TEST(OpenDatasets, LetsAnExceptionOfTheModelPassAndNamesTheCall) {
   EXPECT_EQ(failed_call(), "open_datasets()");
 }
 
-TEST(OpenDatasets, RefusesASamplerOfNoSamplesWhereItIsUsed) {
-  OpeningModule module{[](const DataSource& /*source*/) {
+TEST(OpenDatasets, RefusesASamplerOfNoOrTooManySamplesWhereItIsUsed) {
+  std::int64_t size = 0;
+  OpeningModule module{[&size](const DataSource& /*source*/) {
     Datasets datasets;
     datasets.train = std::make_unique<data::ImageDataset>(make_small_dataset(20, 0));
     datasets.validation = std::make_unique<data::ImageDataset>(make_small_dataset(20, 1));
-    datasets.sampler = std::make_unique<EmptySampler>();
+    datasets.sampler = std::make_unique<EmptySampler>(size);
     return datasets;
   }};
   Job job;
@@ -66,6 +72,11 @@ TEST(OpenDatasets, RefusesASamplerOfNoSamplesWhereItIsUsed) {
   EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
   EXPECT_EQ(refused.error().message,
             "the sampler of the model's open_datasets() has 0 samples an epoch, and needs at least 1");
+  size = 1'000'000'000'000'001;
+  EXPECT_EQ(
+      open_datasets(module, job, "", torch::kCPU, {}).error().message,
+      "the sampler of the model's open_datasets() has 1000000000000001 samples an epoch: at most 1000000000000000 "
+      "are allowed");
   job.training.task = api::Task::validate;
   EXPECT_TRUE(open_datasets(module, job, "", torch::kCPU, {}));
 }

@@ -92,5 +92,49 @@ TEST(PositionToResume, IsThatOfTheCheckpointUnlessRanksWithOrdersOfTheirOwnAreOf
   }
 }
 
+TEST(PositionToResume, IsRefusedInAnEpochWhereARankThatJoinsHasAnotherNumberOfSamplesNow) {
+  struct Case {
+    std::string what;
+    std::vector<std::int64_t> saved, now;
+    std::string message = {};
+    std::int64_t samples_done = 8;
+  };
+  const std::string advice =
+      ": give each rank the samples that it had, or set checkpoint.resume to none to train afresh";
+  const std::vector<Case> cases{
+      {"equal", {40, 7}, {40, 7}},
+      {"saved without join", {}, {40, 40}},
+      {"saved without join, and shorter now",
+       {},
+       {40, 7},
+       "u was saved in an epoch in which rank 1 had 40 samples, and now it has 7" + advice},
+      {"exchanged",
+       {40, 7},
+       {7, 40},
+       "u was saved in an epoch in which rank 0 had 40 samples, and now it has 7" + advice},
+      {"a shorter one changed",
+       {40, 7},
+       {40, 8},
+       "u was saved in an epoch in which rank 1 had 7 samples, and now it has 8" + advice},
+      {"join was left out",
+       {40, 7},
+       {},
+       "u was saved in an epoch in which rank 1 had 7 samples, and now it has 40" + advice},
+      {"where an epoch begins", {40, 7}, {7, 40}, "", 0},
+  };
+  const auto sampler = make_sequential_sampler(40);
+  for (const Case& c : cases) {
+    const auto resumed = position_to_resume(
+        {.uri = "u", .world_size = 2},
+        {.position = {.step = 7, .epoch = 3, .samples = c.samples_done},
+         .metrics = {},
+         .epoch_samples = 80,
+         .order_sizes = c.saved},
+        {.sampling = {.dataset_samples = 100, .sampler = sampler.get(), .is_shared = false, .order_sizes = c.now},
+         .world_size = 2});
+    EXPECT_EQ(resumed ? "" : resumed.error().message, c.message) << c.what;
+  }
+}
+
 }  // namespace
 }  // namespace trainyard::train

@@ -91,7 +91,7 @@ TEST(Schedule, CountsAShortLastStepOfAnEpoch) {
   EXPECT_EQ(middle, (Position{.step = 1, .epoch = 0, .samples = 60}));
   const Position end = schedule.next(middle);
   EXPECT_EQ(end, (Position{.step = 2, .epoch = 1, .samples = 0}));
-  EXPECT_EQ(schedule.samples_between(middle, end), 40);
+  EXPECT_EQ(schedule.end_in_epoch(end) - middle.samples, 40);
   EXPECT_EQ(schedule.samples_left(middle), 140);
   EXPECT_TRUE(schedule.is_epoch_end(end));
 }

@@ -109,24 +109,21 @@ TEST(TrainerLogFiles, HaveTheMeansOverTheSamplesThatThereWereWhereRanksJoin) {
   logging.run.run();
   EXPECT_EQ(logging.run.ranks[0].end.reason, "Completed") << logging.run.ranks[0].end.message;
   ASSERT_EQ(callbacks[0]->losses.size(), 5U);
-  EXPECT_EQ(callbacks[0]->losses[4], 0.0);
+  EXPECT_TRUE(std::isnan(callbacks[0]->losses[4]));
+  double images = 0.0;
   std::vector<std::size_t> steps;
   for (const json& line : logging.lines()) {
-    if (line["kind"] == "epoch") {
-      EXPECT_EQ(line["metrics"]["images"], 70.0);
-    }
+    if (line["kind"] == "epoch") images += line["metrics"]["images"].get<double>();
     if (line["kind"] != "steps") continue;
     const auto step = line["step"].get<std::size_t>();
     steps.push_back(step);
     const double of_rank1 = callbacks[1]->losses.at(step - 1);
     const double mean = step <= 2 ? (callbacks[0]->losses.at(step - 1) + of_rank1) / 2 : of_rank1;
     EXPECT_NEAR(line["metrics"]["loss"].get<double>(), mean, 1e-9) << line;
-    // What a callback logs belongs to the line after the step's.
-    if (step > 1) {
-      EXPECT_EQ(line["metrics"]["one"], 1.0) << line;
-    }
+    EXPECT_EQ(line["metrics"]["one"], 1.0) << line;
   }
   EXPECT_EQ(steps, (std::vector<std::size_t>{1, 2, 3, 4, 5}));
+  EXPECT_EQ(images, 70.0);
 }
 
 TEST(TrainerLogFiles, ShowWhereTheTimeOfTheStepsGoes) {

@@ -84,10 +84,10 @@ class TrainingRun {
 
  private:
   [[nodiscard]] data::Sampling sampling_of(const fakes::RankThread& thread, const Dataset& samples) const {
-    std::int64_t longest_order = 0;
+    std::vector<std::int64_t> order_sizes;
     for (std::int64_t rank = 0; training.strategy.join && rank < thread.world_size; ++rank)
-      longest_order = std::max(longest_order, sampler_of(rank)->size());
-    return make_sampling(training, samples, sampler_of ? sampler_of(thread.rank) : nullptr, longest_order);
+      order_sizes.push_back(sampler_of(rank)->size());
+    return make_sampling(training, samples, sampler_of ? sampler_of(thread.rank) : nullptr, order_sizes);
   }
 
   void run_rank(fakes::RankThread& thread) {

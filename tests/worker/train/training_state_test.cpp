@@ -105,7 +105,8 @@ TEST(TrainingValues, ComeBackFromJson) {
       .stopping = {.best = BestValue{.metric = "s", .mode = api::BestMode::min, .value = 0.3}, .bad_count = 2},
       .owes_validation = true,
       .is_ended_by_callback = true,
-      .epoch_samples = 60};
+      .epoch_samples = 60,
+      .order_sizes = {20, 40}};
   const auto parsed = parse_training_values(nlohmann::json::parse(to_json(values).dump()));
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   EXPECT_EQ(parsed->position, values.position);
@@ -116,6 +117,7 @@ TEST(TrainingValues, ComeBackFromJson) {
   EXPECT_TRUE(parsed->owes_validation);
   EXPECT_TRUE(parsed->is_ended_by_callback);
   EXPECT_EQ(parsed->epoch_samples, values.epoch_samples);
+  EXPECT_EQ(parsed->order_sizes, values.order_sizes);
 }
 
 TEST(TrainingValues, ComeBackWithoutABestValueWhereThereIsNone) {
