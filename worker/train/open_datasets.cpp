@@ -18,7 +18,7 @@
 namespace trainyard::train {
 namespace {
 
-/// Times the number of ranks it still is a number of 64 bits.
+/// So few that their product with the number of ranks has 64 bits.
 constexpr std::int64_t sampler_samples_max = 1'000'000'000'000'000;
 
 std::optional<Datasets> call_open_datasets(Module& module, const DataSource& source) {
