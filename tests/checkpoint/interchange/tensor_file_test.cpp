@@ -1,5 +1,6 @@
 #include "checkpoint/interchange/tensor_file.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
@@ -172,6 +173,16 @@ TEST(ParseSafetensorsHeader, NeedsNoMemoryForWhatItLeavesOut) {
   struct rusage after {};
   ::getrusage(RUSAGE_SELF, &after);
   EXPECT_LT((after.ru_maxrss - before.ru_maxrss) * 1024, 10 * static_cast<std::int64_t>(header.size()));
+}
+
+TEST(ParseSafetensorsHeader, RefusesMoreThanAMillionTensors) {
+  std::string header = "{";
+  for (int i = 0; i <= 1'000'000; ++i)
+    header += fmt::format(R"({}"{}":{{"dtype":"I8","shape":[0],"data_offsets":[0,0]}})", i == 0 ? "" : ",", i);
+  const auto entries = parse_safetensors_header(header + "}");
+  ASSERT_FALSE(entries);
+  EXPECT_EQ(entries.error().kind, ErrorKind::invalid);
+  EXPECT_EQ(entries.error().message, "it has more than 1000000 tensors: split it");
 }
 
 TEST_F(ATensorFile, NamesAFileThatCannotBeOpened) {
