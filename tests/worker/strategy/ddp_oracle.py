@@ -1,9 +1,9 @@
 """Trains the tiny model of tiny_model.hpp by PyTorch's own DistributedDataParallel, from given weights on given batches.
 
-Usage: ddp_oracle.py FOLDER WORLD_SIZE STEPS LR [HOOK]. HOOK is a communication hook: fp16, bf16 or powersgd; or it is "join", with which each
-rank has 3 batches fewer than the one before, and joins the others once it has no more. FOLDER holds state.bin (float32:
-parameters, then buffers), images.bin (float32, by step, then rank) and labels.bin (int64). Writes result.bin:
-the state after each step, each in the form of state.bin.
+Usage: ddp_oracle.py FOLDER WORLD_SIZE STEPS LR [WAY]. WAY is a communication hook: fp16, bf16 or powersgd; or "join": each rank has 3 batches fewer
+than the one before, and joins the others once it has no more; or "unused": in every third step of a rank, and in step 5 of all, the loss does not use
+the first layers' parameters, and find_unused_parameters is set. FOLDER holds state.bin (float32: parameters, then buffers), images.bin (float32, by
+step, then rank) and labels.bin (int64). Writes result.bin: the state after each step, each in the form of state.bin.
 """
 import os
 import socket
@@ -26,9 +26,9 @@ class TinyModel(torch.nn.Module):
         self.hidden = torch.nn.Linear(4 * 6 * 6, 16)
         self.out = torch.nn.Linear(16, 10)
 
-    def forward(self, images):
+    def forward(self, images, trains_head_only=False):
         features = torch.relu(self.norm(self.conv(images))).flatten(1)
-        return self.out(torch.relu(self.hidden(features)))
+        return self.out(torch.relu(self.hidden(features.detach() if trains_head_only else features)))
 
 
 def load(model, values):
@@ -61,23 +61,25 @@ def add_hook(ddp, name):
         ddp.register_comm_hook(None, {"fp16": rounded.fp16_compress_hook, "bf16": rounded.bf16_compress_hook}[name])
 
 
-def run(rank, folder, world_size, steps, lr, hook, port):
+def run(rank, folder, world_size, steps, lr, way, port):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world_size)
     model = TinyModel()
     if rank == 0:  # The others get rank 0's from DDP.
         load(model, np.fromfile(os.path.join(folder, "state.bin"), np.float32))
     # The hooks get one bucket, so that the order of its matrices is known.
-    ddp = DistributedDataParallel(model, bucket_cap_mb=25 if hook else 0.001, gradient_as_bucket_view=True)
-    add_hook(ddp, hook)
+    ddp = DistributedDataParallel(model, bucket_cap_mb=25 if way else 0.001, gradient_as_bucket_view=True,
+                                  find_unused_parameters=way == "unused")
+    add_hook(ddp, way)
     images = torch.from_numpy(np.fromfile(os.path.join(folder, "images.bin"), np.float32)).view(steps, world_size, 8, 1, 8, 8)
     labels = torch.from_numpy(np.fromfile(os.path.join(folder, "labels.bin"), np.int64)).view(steps, world_size, 8)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=lr)
     states = []
-    with ddp.join(enable=hook == "join"):
-        for step in range(steps - 3 * rank if hook == "join" else steps):
+    with ddp.join(enable=way == "join"):
+        for step in range(steps - 3 * rank if way == "join" else steps):
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(ddp(images[step, rank]), labels[step, rank]).backward()
+            trains_head_only = way == "unused" and ((step + rank) % 3 == 0 or step == 5)
+            torch.nn.functional.cross_entropy(ddp(images[step, rank], trains_head_only), labels[step, rank]).backward()
             optimizer.step()
             states += [t.detach().float().flatten().clone() for t in [*model.parameters(), *model.buffers()]]
     if rank == 0:

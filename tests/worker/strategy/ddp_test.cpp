@@ -123,6 +123,23 @@ TEST(Ddp, HasTheParametersOfPythonsJoinWhereSomeRanksHaveNoMoreBatches) {
   EXPECT_EQ(strategy::checksum(parameters_of(*models[0])), strategy::checksum(parameters_of(*models[2])));
 }
 
+TEST(Ddp, HasTheParametersOfPythonsDdpThatFindsUnusedParameters) {
+  if (!has_python_torch()) return tests::cannot_run("Python's torch is missing: scripts/setup test installs it");
+  std::vector<torch::Tensor> states;
+  const std::vector models{make_tiny_model(0), make_tiny_model(1)};
+  run_ranks(2, [&](RankThread& rank) {
+    TinyModel& model = *models.at(static_cast<std::size_t>(rank.rank));
+    Ddp ddp = make_ddp(model, rank);
+    ASSERT_TRUE(ddp.synchronize_model());
+    for (std::int64_t step = 0; step < 8; ++step) {
+      train_step(ddp, model, make_tiny_batch(step, rank.rank), (step + rank.rank) % 3 == 0 || step == 5);
+      EXPECT_EQ(model.conv->weight.grad().defined(), step != 5) << "step " << step;
+      if (rank.rank == 0) states.push_back(flat_state(model));
+    }
+  });
+  EXPECT_LT((torch::stack(states) - states_by_python(2, 8, "unused")).abs().max().item<float>(), 1e-5F);
+}
+
 TEST(Single, HasTheParametersOfPythonsAfterEachStep) {
   if (!has_python_torch()) return tests::cannot_run("Python's torch is missing: scripts/setup test installs it");
   const auto model = make_tiny_model(0);

@@ -22,8 +22,10 @@ struct TinyModel : torch::nn::Module {
     register_module("hidden", hidden);
     register_module("out", out);
   }
-  torch::Tensor forward(const torch::Tensor& images) {
-    return out(torch::relu(hidden(torch::relu(norm(conv(images))).flatten(1))));
+  /// `trains_head_only`: the loss uses neither the convolution's parameters nor BatchNorm's.
+  torch::Tensor forward(const torch::Tensor& images, bool trains_head_only = false) {
+    const torch::Tensor features = torch::relu(norm(conv(images))).flatten(1);
+    return out(torch::relu(hidden(trains_head_only ? features.detach() : features)));
   }
 
   torch::nn::Conv2d conv{torch::nn::Conv2dOptions(1, 4, 3)};
@@ -70,8 +72,8 @@ inline TinyBatch make_tiny_batch(std::int64_t step, std::int64_t rank) {
           .labels = torch::randint(0, 10, {8}, generator, torch::kInt64)};
 }
 
-inline torch::Tensor loss_of(TinyModel& model, const TinyBatch& batch) {
-  return torch::nn::functional::cross_entropy(model.forward(batch.images), batch.labels);
+inline torch::Tensor loss_of(TinyModel& model, const TinyBatch& batch, bool trains_head_only = false) {
+  return torch::nn::functional::cross_entropy(model.forward(batch.images, trains_head_only), batch.labels);
 }
 
 /// Plain SGD, so that a difference in the gradients stays a difference.

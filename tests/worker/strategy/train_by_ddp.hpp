@@ -32,11 +32,12 @@ inline Ddp make_ddp(const torch::nn::Module& module, fakes::RankThread& rank,
   return Ddp{parameters_of(module), buffers_of(module), rank.process_group, *rank.communicator, plain_wait, options};
 }
 
-inline void train_step(GradientSync& gradients, TinyModel& model, const TinyBatch& batch) {
+inline void train_step(GradientSync& gradients, TinyModel& model, const TinyBatch& batch,
+                       bool trains_head_only = false) {
   gradients.zero_gradients();
   const torch::Tensor loss = [&] {
     const ForwardScope scope{gradients};
-    return loss_of(model, batch);
+    return loss_of(model, batch, trains_head_only);
   }();
   gradients.begin_backward(/*is_last_batch=*/true);
   loss.backward();
@@ -88,9 +89,9 @@ inline void write_bytes(const std::filesystem::path& file, const std::vector<tor
   }
 }
 
-/// The state of rank 0's model after each of the same steps of Python's DDP: [steps, numbers]. `hook`: see
+/// The state of rank 0's model after each of the same steps of Python's DDP: [steps, numbers]. `way`: see
 /// ddp_oracle.py.
-inline torch::Tensor states_by_python(std::int64_t world_size, std::int64_t steps, const std::string& hook = {}) {
+inline torch::Tensor states_by_python(std::int64_t world_size, std::int64_t steps, const std::string& way = {}) {
   const fakes::TemporaryFolder folder;
   std::vector<torch::Tensor> images, labels;
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -107,7 +108,7 @@ inline torch::Tensor states_by_python(std::int64_t world_size, std::int64_t step
   write_bytes(place / "labels.bin", labels);
   const std::string command = fmt::format("{} {} {} {} {} {} {} > {}/log 2>&1", paths::torch_python(),
                                           paths::source("tests/worker/strategy/ddp_oracle.py"), folder.path(),
-                                          world_size, steps, tiny_lr, hook, folder.path());
+                                          world_size, steps, tiny_lr, way, folder.path());
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
   torch::Tensor states = torch::zeros({steps, state.numel()});
   std::ifstream{place / "result.bin", std::ios::binary}.read(static_cast<char*>(states.mutable_data_ptr()),
