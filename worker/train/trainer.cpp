@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/check.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
 #include "worker/dist/wait_or_fail.hpp"
@@ -76,6 +77,7 @@ Trainer::Trainer(TrainerParts parts)
                    .has_callbacks = !callbacks_.empty(),
                    .device = parts_.device}},
       reported_at_{parts_.clock.instant()} {
+  check(parts_.sampling.dataset_samples == parts_.train_data.size(), "the sampling is that of the training set");
   parts_.module.set_rank_context(&context_);
   if (parts_.replicas != nullptr) parts_.replicas->set_rank_context(&context_);
   std::ranges::move(step_.entries(), std::back_inserter(state_.entries));
@@ -469,11 +471,6 @@ bool Trainer::is_sound() const {
   if (parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::skip) return true;
   // A state that was resumed and not trained yet was sound when it was saved.
   return !last_loss_.defined() || std::isfinite(last_loss_.to(torch::kDouble).item<double>());
-}
-
-void Trainer::resume() {
-  report("Training");
-  log_.resume();
 }
 
 /// Fills what the progress says of the position, the last validation and the checkpoints.

@@ -164,7 +164,10 @@ class Trainer final : private SavedTraining {
     if (parts_.snapshots != nullptr) parts_.snapshots->take(Schedule::epoch_of(position_));
   }
   void pause() override { log_.pause(); }
-  void resume() override;
+  void resume() override {
+    report("Training");
+    log_.resume();
+  }
   void report(std::string_view phase) override;
   void update_progress();
   /// How many samples the whole job still has to train on, if each epoch to come is as this one.
