@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import unittest
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
@@ -91,9 +92,15 @@ class Rewrite(unittest.TestCase):
 class Mutate(unittest.TestCase):
     def test_ends_what_a_mutant_left_behind(self) -> None:
         marker = "a folder of this test alone " + self.id()
-        with subprocess.Popen(["setsid", "sleep", "1000"], env={**os.environ, "TMPDIR": marker}) as left:
-            kill_all(marker)
-            self.assertEqual(left.wait(10), -9)
+        with subprocess.Popen(["sleep", "1000"], env={**os.environ, "TMPDIR": marker}, start_new_session=True) as left:
+            try:
+                # The kernel shows a program's environment a moment after it has begun.
+                while marker.encode() not in pathlib.Path(f"/proc/{left.pid}/environ").read_bytes():
+                    time.sleep(0.01)
+                kill_all(marker)
+                self.assertEqual(left.wait(10), -9)
+            finally:
+                left.kill()
 
     def setUp(self) -> None:
         self.project = make_project(self, ["scripts/mutate.py", "scripts/mutation.py", "scripts/tree_copy.py", "tests/mutants/mutation.hpp"],
