@@ -20,7 +20,6 @@
 namespace trainyard::checkpoint {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr std::string_view six_floats_record = "abcdefghijklmnopqrstuvwx";
