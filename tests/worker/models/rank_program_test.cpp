@@ -27,7 +27,6 @@ namespace {
 
 using fakes::RankProcess;
 using testing::HasSubstr;
-using testing::Not;
 
 const std::string synthetic =
     R"("model": {"name": "fashion_cnn"}, "data": {"format": "synthetic", "samples": 240}, "batchSize": 8)";
@@ -38,9 +37,8 @@ class RankProgramTest : public testing::Test {
                                  const std::string& checkpoint = "null", std::int64_t attempt = 1) {
     const std::string port = std::to_string(fakes::free_port());
     std::vector<RankProcess> ranks;
-    for (std::int64_t rank = 0; rank < world_size; ++rank) {
+    for (std::int64_t rank = 0; rank < world_size; ++rank)
       ranks.push_back(start_rank(rank, world_size, port, training, checkpoint, attempt));
-    }
     return ranks;
   }
   RankProcess start_rank(std::int64_t rank, std::int64_t world_size, const std::string& port,
@@ -53,6 +51,7 @@ class RankProgramTest : public testing::Test {
         {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
         {"MASTER_ADDR", "127.0.0.1"},
         {"MASTER_PORT", port},
+        {"TRAINYARD_STATUS_PORT", std::to_string(fakes::free_port())},
         {"OMP_NUM_THREADS", "1"},
         {"CUDA_VISIBLE_DEVICES", "-1"},
         {"TRAINYARD_JOB_UID", "uid"},
@@ -425,7 +424,6 @@ TEST_F(RankProgramTest, EndsTheOthersInSecondsWhereOneRankMissesItsGpu) {
   variables_["CUDA_VISIBLE_DEVICES"] = "0";
   variables_["TRAINYARD_GPUS_PER_POD"] = "1";
   variables_["TRAINYARD_NODE_NAME"] = "n1";
-  variables_["TRAINYARD_STATUS_PORT"] = std::to_string(fakes::free_port());
   variables_["TRAINYARD_TERMINATION_LOG"] = folder_.path() + "/one";
   RankProcess one = start_rank(1, 2, port, synthetic);
   EXPECT_EQ(one.wait(), contract::exit_device) << one.log();
