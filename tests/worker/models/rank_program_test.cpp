@@ -416,7 +416,6 @@ TEST_F(RankProgramTest, EndsTheOthersInSecondsWhereOneRankMissesItsGpu) {
   const std::string port = std::to_string(fakes::free_port());
   variables_ = {{"TRAINYARD_STORE_PORT", std::to_string(fakes::free_port())},
                 {"TRAINYARD_PEER_PORT", std::to_string(fakes::free_port())},
-                {"TRAINYARD_STATUS_PORT", std::to_string(fakes::free_port())},
                 {"TRAINYARD_CUDA_MODULE", "/etc/passwd"},
                 {"TRAINYARD_GPUS_PER_POD", "0"},
                 {"TRAINYARD_TERMINATION_LOG", folder_.path() + "/zero"}};
@@ -440,7 +439,6 @@ TEST_F(RankProgramTest, ChangesItsEnvironmentBeforeAnyThreadMayReadIt) {
   program_ = "trainyard-worker";
   variables_ = {{"LD_PRELOAD", paths::build("tests/worker/fakes/libenvironment_watch.so")},
                 {"OMP_NUM_THREADS", ""},
-                {"TRAINYARD_STATUS_PORT", std::to_string(fakes::free_port())},
                 {"TRAINYARD_TERMINATION_LOG", folder_.path() + "/termination"}};
   auto ranks = start(1, synthetic + R"(, "maxSteps": 2)");
   EXPECT_EQ(ranks[0].wait(), 0) << ranks[0].log();
