@@ -1,8 +1,11 @@
 #include "worker/train/batch_sequence.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "include/trainyard/options.hpp"
 #include "worker/train/program_call.hpp"
 
 namespace trainyard::train {
@@ -35,6 +38,10 @@ data::Sampling make_sampling(const api::TrainingSpec& training, const Dataset& d
 std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const Position& begin, const Dataset& dataset,
                                                 const data::Sampling& sampling, const api::TrainingSpec& training,
                                                 const BatchPlace& place) {
+  if (const std::int64_t samples = dataset.size(); samples != sampling.dataset_samples) {
+    throw InvalidJob{fmt::format("size() of the training set was {} and is {} now: it must return one number always",
+                                 sampling.dataset_samples, samples)};
+  }
   BatchSequence sequence{
       schedule, begin, {.sampling = sampling, .batch_size = training.batch_size, .self = place.self}};
   return std::make_unique<data::BatchLoader>(

@@ -51,7 +51,8 @@ struct BatchPlace {
 };
 
 /// The loader of this rank's training batches from the step after `begin` on. The arguments outlive it. A batch for
-/// which the rank has no sample left has ids of size 0 and no tensors; the data set is not asked for it.
+/// which the rank has no sample left has ids of size 0 and no tensors; the data set is not asked for it. Throws
+/// InvalidJob when `dataset` has another size than `sampling` was made for.
 [[nodiscard]] std::unique_ptr<data::BatchLoader> open_batches(const Schedule& schedule, const Position& begin,
                                                               const Dataset& dataset, const data::Sampling& sampling,
                                                               const api::TrainingSpec& training,

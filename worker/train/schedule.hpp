@@ -34,7 +34,7 @@ class Schedule {
   [[nodiscard]] std::int64_t epochs(const Position& position) const;
   /// How many samples the whole job still has to train on.
   [[nodiscard]] std::int64_t samples_left(const Position& position) const;
-  /// The place in its epoch at which the step ended that led to `position`.
+  /// The place in its epoch at which the last step before `position` ended.
   [[nodiscard]] std::int64_t end_in_epoch(const Position& position) const {
     return position.samples == 0 ? samples_ : position.samples;
   }

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/check.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
 #include "worker/dist/wait_or_fail.hpp"
@@ -77,7 +76,6 @@ Trainer::Trainer(TrainerParts parts)
                    .has_callbacks = !callbacks_.empty(),
                    .device = parts_.device}},
       reported_at_{parts_.clock.instant()} {
-  check(parts_.sampling.dataset_samples == parts_.train_data.size(), "the sampling is that of the training set");
   parts_.module.set_rank_context(&context_);
   if (parts_.replicas != nullptr) parts_.replicas->set_rank_context(&context_);
   std::ranges::move(step_.entries(), std::back_inserter(state_.entries));

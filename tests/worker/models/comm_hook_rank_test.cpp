@@ -1,4 +1,5 @@
-// A model with collectives of its own, trained by real launchers and ranks.
+// A program that overrides how its ranks exchange gradients, share samples or learn their numbers, trained by real
+// launchers and ranks.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

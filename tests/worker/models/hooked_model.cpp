@@ -1,5 +1,5 @@
-// A training program whose model exchanges gradients by a communication hook of its own, or calls a collective on one
-// rank alone, for comm_hook_rank_test.
+// A training program whose model has a communication hook, settings of DDP or samplers of its own, or calls a
+// collective on one rank alone, for comm_hook_rank_test.
 #include <trainyard/trainyard.hpp>
 
 #include <torch/torch.h>

@@ -161,6 +161,35 @@ TEST_F(TrainerSampler, OfFewerSamplesLeavesItsRankWithoutBatchesUntilTheOthersHa
   }
 }
 
+TEST_F(TrainerSampler, OfFewerSamplesTrainsAsIfItsRankHadBatchesOfZeroLoss) {
+  // Rank 1 joins after one batch, within an accumulated step, or has batches of zero loss from there on.
+  const SeventhSampler longer{50}, shorter{10, 50}, padded{50, 50};
+  std::vector<std::uint64_t> checksums;
+  for (const bool joins : {true, false}) {
+    const auto run = make_run(joins ? "joins" : "padded");
+    run->training.strategy.join = joins;
+    run->training.data.replace_sampler = false;
+    run->training.epochs = 1;
+    run->training.accumulate_grad_batches = 3;
+    run->training.batch_size = 10;
+    run->sampler_of = [&](std::int64_t rank) { return rank == 0 ? &longer : joins ? &shorter : &padded; };
+    SmallModule& module = *run->ranks[1].module;
+    if (!joins) module.on_step = [&module](std::int64_t batch) { module.loss_factor = batch < 1 ? 1.0 : 0.0; };
+    run->run();
+    EXPECT_EQ(run->ranks[0].end.reason, "Completed") << run->ranks[0].end.message;
+    checksums.push_back(run->ranks[0].checksum);
+  }
+  EXPECT_EQ(checksums[0], checksums[1]);
+}
+
+TEST_F(TrainerSampler, RefusesADataSetThatHasAnotherSizeNow) {
+  const auto run = make_run("record", 1);
+  const Schedule schedule{run->training, {}, 9, 1};
+  const data::ImageDataset samples = make_small_dataset(10, 0);
+  EXPECT_THAT([&] { (void)open_batches(schedule, {}, samples, {.dataset_samples = 9}, run->training, {}); },
+              testing::ThrowsMessage<InvalidJob>(HasSubstr("size() of the training set was 9 and is 10 now")));
+}
+
 TEST_F(TrainerSampler, RepeatsTheRestOfTheEpochWhenTheTrainingResumes) {
   const SeventhSampler shared{100};
   const std::vector<SeventhSampler> own{SeventhSampler{50}, SeventhSampler{50, 3}};
