@@ -98,6 +98,16 @@ std::vector<CheckpointId> unlisted_of(const Inventory& inventory, std::set<Check
   return unlisted;
 }
 
+// Reads `claim` again. True when it has changed or is gone; a claim that is gone stays as it was known.
+Result<bool> read_again(storage::Store& store, Claim& claim) {
+  const auto now = storage::get_text(store, claim_key(claim.generation)).and_then(parse_claim);
+  if (!now && now.error().kind != ErrorKind::corrupt && !says_absent(now.error().kind))
+    return tl::unexpected(now.error());
+  const bool has_changed = !now || *now != claim;
+  if (now) claim = *now;
+  return has_changed;
+}
+
 void insert_in_order(std::vector<CheckpointId>& all, const CheckpointId& id) {
   const auto place = std::lower_bound(all.begin(), all.end(), id);
   if (place == all.end() || *place != id) all.insert(place, id);
@@ -199,6 +209,13 @@ Result<void> read_newest_liveness(storage::Store& store, Inventory& inventory) {
   });
 }
 
+Result<void> refresh_open_claims(storage::Store& store, Inventory& inventory) {
+  for (Claim& claim : inventory.claims) {
+    if (claim.is_open) TRY(read_again(store, claim));
+  }
+  return {};
+}
+
 Result<bool> refresh_claims(storage::Store& store, Inventory& inventory) {
   const auto listed = TRY(list_generations(store));
   inventory.ended.insert(listed.ended.begin(), listed.ended.end());
@@ -206,11 +223,8 @@ Result<bool> refresh_claims(storage::Store& store, Inventory& inventory) {
   for (Claim& claim : inventory.claims) {
     const bool may_have_changed = claim.is_open || &claim == &inventory.claims.back();  // A clean-up removes them all.
     if (!may_have_changed) continue;
-    const auto now = storage::get_text(store, claim_key(claim.generation)).and_then(parse_claim);
-    if (!now && now.error().kind != ErrorKind::corrupt && !says_absent(now.error().kind))
-      return tl::unexpected(now.error());
-    has_changed = has_changed || !now || *now != claim;
-    if (now) claim = *now;
+    const auto is_changed = TRY(read_again(store, claim));
+    has_changed = has_changed || is_changed;
   }
   for (const std::int64_t generation : listed.claimed) {
     if (inventory.claimed.contains(generation)) continue;

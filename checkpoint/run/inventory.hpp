@@ -77,6 +77,9 @@ inline constexpr std::size_t unlisted_checkpoints_max = 16;
 /// Sets `newest_liveness`.
 [[nodiscard]] Result<void> read_newest_liveness(storage::Store& store, Inventory& inventory);
 
+/// Reads the open claims again: their runs may have closed them and saved since.
+[[nodiscard]] Result<void> refresh_open_claims(storage::Store& store, Inventory& inventory);
+
 /// Reads the claims again that may have changed: new ones, open ones, and the newest, which a clean-up removes with all
 /// others. True when any has changed.
 [[nodiscard]] Result<bool> refresh_claims(storage::Store& store, Inventory& inventory);

@@ -45,6 +45,8 @@ class Retention {
   void learn_facts(std::span<const CheckpointId> complete, const std::stop_token& stop);
   [[nodiscard]] Result<void> remove_unfinished();
 
+  friend struct RunMemory;  // Shows tests what a run remembers.
+
   storage::Store& store_;
   const Clock& clock_;
   const Keep keep_;

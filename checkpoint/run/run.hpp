@@ -66,6 +66,8 @@ class Run {
   [[nodiscard]] Result<void> record(const CheckpointId& id);
   [[nodiscard]] Result<void> commit(Manifest& manifest);
 
+  friend struct RunMemory;  // Shows tests what a run remembers.
+
   RunContext context_;
   std::optional<Resumption> resumption_;  // Set once restore() has succeeded.
   std::optional<Manifest> last_saved_;

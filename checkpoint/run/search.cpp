@@ -105,6 +105,9 @@ Result<bool> Search::refresh(CopiesByKeeper copies) {
   const CopiesByKeeper copies_before = std::exchange(copies_, std::move(copies));
   inventory_.present = std::move(listed.present);
   inventory_.sizes = std::move(listed.sizes);
+  // A run that was just beginning when its claim was read may have saved since. Where lists lag behind, only its closed
+  // claim leads to what it saved.
+  TRY(refresh_open_claims(*store_, inventory_));
   TRY(add_unlisted_manifests(*store_, inventory_));
   list_candidates();
   const auto was_copied = [&](const Candidate& candidate) {

@@ -224,6 +224,10 @@ class Exploration {
     const std::size_t reported_before = writer_state_of(who, *writer.history).reported.size();
     writer.history = extended(*writer.history, std::move(reply));
     const WriterState& writer_state = writer_state_of(who, *writer.history);
+    if (writer_state.memory) {
+      // Of the histories that end in this memory, the first stands for all.
+      writer.history = histories_.try_emplace(combine(who, *writer_state.memory), writer.history).first->second;
+    }
     if (writer_state.has_wrong_bytes) return "a writer restored bytes that are not those of the step";
     if (writer_state.reported.size() == reported_before) return {};
     ++findings_.reports;
@@ -339,9 +343,10 @@ class Exploration {
   const Scenario& scenario_;
   Findings findings_;
   std::unordered_set<std::uint64_t> visited_;
-  std::unordered_map<std::uint64_t, Loaded> loads_;  // Keyed by the objects' hash and the lists.
-  std::unordered_map<std::uint64_t, WriterState>
-      writer_states_;  // By writer and history; references into it stay good.
+  // References into these maps stay good.
+  std::unordered_map<std::uint64_t, Loaded> loads_;                              // By the objects and the lists.
+  std::unordered_map<std::uint64_t, WriterState> writer_states_;                 // By writer and history.
+  std::unordered_map<std::uint64_t, std::shared_ptr<const History>> histories_;  // By writer and memory.
 };
 
 }  // namespace

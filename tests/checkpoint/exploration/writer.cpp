@@ -12,6 +12,26 @@
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/fakes/memory_store.hpp"
 
+namespace trainyard::checkpoint {
+
+/// What a run of one rank without a local tier takes from one call to the next, as a text.
+struct RunMemory {
+  static std::string text_of(const Run& run) {
+    const Retention& retention = run.retention_;
+    std::string text = fmt::format("{} {}", run.commit_count_, retention.has_removed_unfinished_);
+    if (run.last_saved_) text += to_text(*run.last_saved_);
+    if (run.resumption_) text += to_text(run.resumption_->claim);  // What it restored is not read again.
+    for (const Claim& claim : retention.claims_) text += to_text(claim);
+    for (const CheckpointId& id : retention.complete_) text += " complete " + folder_key(id);
+    for (const auto& [id, facts] : retention.notes_) text += " noted " + folder_key(id);
+    if (retention.newest_) text += " newest " + folder_key(*retention.newest_);
+    check(!retention.keep_.needs_facts(), "retention by count alone does not read the facts that it holds");
+    return text;
+  }
+};
+
+}  // namespace trainyard::checkpoint
+
 namespace trainyard::checkpoint::exploration {
 namespace {
 
@@ -57,6 +77,7 @@ class ReplayedStore final : public storage::Store {
   [[nodiscard]] bool has_conditional_create() const override { return has_conditional_create_; }
   [[nodiscard]] std::size_t concurrency() const override { return 1; }  // One thread makes all calls.
   [[nodiscard]] std::string uri_of(std::string_view key) const override { return fmt::format("model://{}", key); }
+  [[nodiscard]] bool has_given_all_replies() const { return next_ == history_.replies.size(); }
 
  private:
   const Reply& answer(Call call) {
@@ -104,7 +125,7 @@ bool ends_the_run(const Error& error) {
   return error.kind != ErrorKind::unavailable && error.kind != ErrorKind::timeout;
 }
 
-void run_script(const Script& script, std::size_t author, storage::Store& store, WriterState& writer_state) {
+void run_script(const Script& script, std::size_t author, ReplayedStore& store, WriterState& writer_state) {
   SingleCommunicator communicator;
   fakes::FakeClock clock;
   clock.advance(std::chrono::hours{24} * author);  // No grace time hides what a later writer may remove.
@@ -123,17 +144,26 @@ void run_script(const Script& script, std::size_t author, storage::Store& store,
   }
   std::int64_t step = *restored ? (*restored)->step : 0;
   writer_state.has_wrong_bytes = *restored && !state.is_of(step);
+  const auto note_memory = [&](const char* place, int save) {
+    if (!store.has_given_all_replies() || writer_state.memory) return;
+    const std::string text = fmt::format("{} {} of step {} after {} reports: {}", place, save, step,
+                                         writer_state.reported.size(), RunMemory::text_of(run));
+    writer_state.memory = hash_of(text.data(), text.size());
+  };
   for (int save = 0; save < script.saves; ++save) {
+    note_memory("before save", save);
     state.set(++step);
     const auto saved = run.save(state.entries(), {{generation_value, run.generation()}}, step, /*is_final=*/false);
     if (saved) {
       writer_state.reported.push_back({.step = step, .generation = run.generation()});
+      note_memory("before the removal after save", save);
       run.tidy_up();
     } else if (ends_the_run(saved.error())) {
       writer_state.error = saved.error();
       return;
     }
   }
+  note_memory("before the end after save", script.saves);
   if (const auto ended = run.end(); !ended) writer_state.error = ended.error();
 }
 

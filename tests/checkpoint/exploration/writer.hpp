@@ -28,7 +28,7 @@ struct Script {
 /// The replies that a writer has got so far. A writer is a function of them: it has no other input.
 struct History {
   std::vector<Reply> replies;
-  std::uint64_t hash = 0;
+  std::uint64_t hash = 0;  ///< Of the replies, in order.
 };
 [[nodiscard]] std::shared_ptr<const History> extended(const History& history, Reply reply);
 
@@ -38,6 +38,9 @@ struct WriterState {
   std::vector<CheckpointId> reported;  ///< The saves that it has reported as done, in order.
   std::optional<Error> error;          ///< Why it ended before its time.
   bool has_wrong_bytes = false;        ///< It restored bytes that are not the step's.
+  /// The hash of what the writer remembers, if it has just ended a restore, a save or a removal. All that it does from
+  /// then on follows from this and from further replies: two histories that end in one memory go on alike.
+  std::optional<std::uint64_t> memory;
 };
 
 /// Runs the real Run from its beginning against the replies of `history`, up to the first call that has none.

@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
+#include <string_view>
 
+#include "checkpoint/format/claim.hpp"
 #include "tests/checkpoint/run/test_run.hpp"
+#include "tests/fakes/faulty_store.hpp"
 #include "tests/fakes/late_listing_store.hpp"
 
 namespace trainyard::checkpoint {
@@ -58,6 +62,36 @@ TEST_P(AStoreThatListsLate, KeepsTheNewestTwo) {
       }
     }
   }
+}
+
+TEST(ListsThatLagBehind, HideNothingThatARunSavedWhileTheNextOneBegan) {
+  fakes::MemoryObjects objects;
+  TestRun older{objects};
+  ASSERT_TRUE(older.restore());
+  ASSERT_TRUE(older.save(10));
+  const auto saved = objects.objects;
+
+  // The newer run begins while the older one's claim is still open, and puts its own when the older one has saved.
+  fakes::MemoryStore store{objects};
+  auto open = storage::get_text(store, claim_key(1)).and_then(parse_claim);
+  ASSERT_TRUE(open) << open.error().message;
+  open->is_open = true;
+  objects.objects.clear();
+  ASSERT_TRUE(storage::put_text(store, claim_key(1), to_text(*open)));
+  const auto save_before_the_claim = [&](std::string_view call, std::string_view key, storage::Pieces) {
+    if (call != "put" || key != claim_key(2)) return std::optional<Error>{};
+    for (const auto& [saved_key, content] : saved) {
+      objects.objects.insert_or_assign(saved_key, content);
+      if (saved_key != claim_key(1)) objects.unlisted.insert(saved_key);
+    }
+    return std::optional<Error>{};
+  };
+  TestRun newer{
+      std::make_unique<fakes::FaultyStore>(std::make_unique<fakes::MemoryStore>(objects), save_before_the_claim)};
+  const auto restored = newer.as_attempt(2).restore();
+  ASSERT_TRUE(restored) << restored.error().message;
+  ASSERT_TRUE(*restored) << "the older run's checkpoint, which it reported, is lost";
+  EXPECT_EQ((*restored)->step, 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Writes, AStoreThatListsLate, testing::Range(std::size_t{0}, std::size_t{9}));
