@@ -8,7 +8,7 @@
 
 #include "common/logging.hpp"
 #include "common/try.hpp"
-#include "storage/checksum.hpp"
+#include "storage/crc32c.hpp"
 #include "storage/s3_upload.hpp"
 #include "storage/xml.hpp"
 

@@ -10,7 +10,7 @@
 #include "common/logging.hpp"
 #include "common/text.hpp"
 #include "common/try.hpp"
-#include "storage/checksum.hpp"
+#include "storage/crc32c.hpp"
 #include "storage/s3_client.hpp"
 #include "storage/xml.hpp"
 

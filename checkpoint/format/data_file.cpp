@@ -10,7 +10,7 @@
 
 #include "checkpoint/format/safetensors.hpp"
 #include "common/try.hpp"
-#include "storage/checksum.hpp"
+#include "storage/crc32c.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

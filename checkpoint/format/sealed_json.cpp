@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "storage/checksum.hpp"
+#include "storage/crc32c.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

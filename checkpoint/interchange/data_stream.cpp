@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "common/try.hpp"
-#include "storage/checksum.hpp"
+#include "storage/crc32c.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

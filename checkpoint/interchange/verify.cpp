@@ -9,7 +9,7 @@
 #include "checkpoint/interchange/stored_tensor.hpp"
 #include "checkpoint/run/search.hpp"
 #include "common/try.hpp"
-#include "storage/checksum.hpp"
+#include "storage/crc32c.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

@@ -16,7 +16,7 @@
 #include "common/check.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
-#include "storage/checksum.hpp"
+#include "storage/crc32c.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

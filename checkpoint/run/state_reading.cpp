@@ -13,7 +13,7 @@
 #include "checkpoint/run/copy_entries.hpp"
 #include "common/parallel.hpp"
 #include "common/try.hpp"
-#include "storage/checksum.hpp"
+#include "storage/crc32c.hpp"
 
 namespace trainyard::checkpoint {
 namespace {

@@ -1,4 +1,4 @@
-#include "storage/checksum.hpp"
+#include "storage/content_md5.hpp"
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>

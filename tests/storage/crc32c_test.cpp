@@ -1,4 +1,4 @@
-#include "storage/checksum.hpp"
+#include "storage/crc32c.hpp"
 
 #include <gtest/gtest.h>
 

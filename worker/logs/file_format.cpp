@@ -14,7 +14,7 @@
 #include "common/logging.hpp"
 #include "common/time_text.hpp"
 #include "common/try.hpp"
-#include "storage/checksum.hpp"
+#include "storage/crc32c.hpp"
 #include "worker/logs/record.hpp"
 
 namespace trainyard::logs {

@@ -15,7 +15,7 @@
 
 #include "checkpoint/format/manifest.hpp"
 #include "checkpoint/format/safetensors.hpp"
-#include "storage/checksum.hpp"
+#include "storage/crc32c.hpp"
 #include "tests/checkpoint/run/test_state.hpp"
 #include "tests/fakes/memory_store.hpp"
 

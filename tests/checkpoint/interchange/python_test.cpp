@@ -10,7 +10,7 @@
 
 #include "checkpoint/interchange/export.hpp"
 #include "checkpoint/interchange/tensor_type.hpp"
-#include "storage/checksum.hpp"
+#include "storage/crc32c.hpp"
 #include "storage/file_store.hpp"
 #include "storage/posix.hpp"
 #include "tests/checkpoint/interchange/python.hpp"
