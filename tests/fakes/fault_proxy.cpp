@@ -135,6 +135,11 @@ class FaultProxy::Impl {
     open_.erase(fd);
     ::close(fd);
   }
+  // Waits until the client hangs up or the proxy stops.
+  static void stay_silent(int client) {
+    std::string rest;
+    while (receive(client, rest)) rest.clear();
+  }
   static void reset_on_close(int fd) {
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -181,17 +186,14 @@ class FaultProxy::Impl {
   void act(int client, const Fault& fault, const std::string& head, const std::string& body) {
     using Kind = Fault::Kind;
     if (fault.kind == Kind::reset_request) return reset_on_close(client);
-    if (fault.kind == Kind::stall) {
-      std::string rest;
-      while (receive(client, rest)) rest.clear();
-      return;
-    }
+    if (fault.kind == Kind::stall) return stay_silent(client);
     if (fault.kind == Kind::reply) {
       send_all(client, fault.reply);
       return;
     }
     std::string reply = ask_server(head, body);
     if (fault.kind == Kind::lose_reply) return reset_on_close(client);
+    if (fault.kind == Kind::hold_reply) return stay_silent(client);
     const std::size_t body_begin = reply.find("\r\n\r\n") + 4;
     const std::size_t middle = body_begin + (reply.size() - body_begin) / 2;
     if (fault.kind == Kind::corrupt_reply && middle < reply.size())

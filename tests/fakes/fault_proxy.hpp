@@ -15,6 +15,7 @@ struct Fault {
     reply,          ///< Takes the request and answers `reply` itself: the server never sees it.
     reset_request,  ///< Resets the connection once `bytes` of the request's body have come: the server never sees it.
     lose_reply,     ///< The server handles the request; the connection is reset instead of the reply.
+    hold_reply,     ///< The server handles the request; the client hears nothing until it hangs up.
     half_reply,     ///< The server handles the request; the connection ends after half of the reply's body.
     corrupt_reply,  ///< The server handles the request; one bit of the reply's body is changed.
     stall,          ///< Takes the request and stays silent.

@@ -24,6 +24,11 @@ inline Fault refuse(int status, const std::string& code, const std::string& head
   return {Fault::Kind::reply, s3_refusal(status, code, headers), 0};
 }
 
+/// True when a request removes one object, or many.
+inline bool is_removal(const ProxiedRequest& request) {
+  return request.method == "DELETE" || request.target.find("?delete") != std::string::npos;
+}
+
 /// Gives `fault` to the first `count` requests of `method`.
 inline FaultProxy::Decide fail_first(int count, std::string method, Fault fault) {
   return

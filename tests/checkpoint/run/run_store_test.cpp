@@ -17,6 +17,7 @@
 #include "tests/fakes/fault_proxy.hpp"
 #include "tests/fakes/gate.hpp"
 #include "tests/fakes/temporary_folder.hpp"
+#include "tests/storage/s3_faults.hpp"
 #include "tests/storage/s3_fixture.hpp"
 
 namespace trainyard::checkpoint {
@@ -90,11 +91,6 @@ TEST_F(InS3, AnOlderWriterThatWakesUpLateHarmsNothing) {
   }
 }
 
-// True when a request removes one object, or many.
-bool is_removal(const fakes::ProxiedRequest& request) {
-  return request.method == "DELETE" || request.target.find("?delete") != std::string::npos;
-}
-
 TEST_F(InS3, RanksPutOneObjectEachAndRetentionRemovesAllTheirFilesByOneRequest) {
   constexpr std::int64_t world_size = 100;
   std::atomic<int> puts = 0;
@@ -105,7 +101,7 @@ TEST_F(InS3, RanksPutOneObjectEachAndRetentionRemovesAllTheirFilesByOneRequest) 
                               ++puts;
                               if (request.target.find("step-") != std::string::npos) ++puts_of_steps;
                             }
-                            if (is_removal(request)) ++removals;
+                            if (storage::is_removal(request)) ++removals;
                             return fakes::Fault{};
                           }};
   on_ranks(
@@ -129,7 +125,7 @@ TEST_F(InS3, RanksPutOneObjectEachAndRetentionRemovesAllTheirFilesByOneRequest) 
 TEST_F(InS3, AStopDoesNotWaitForARemovalThatTheServerDoesNotAnswer) {
   fakes::Gate gate;
   fakes::FaultProxy proxy{server().port(), [&](const fakes::ProxiedRequest& request) {
-                            if (!is_removal(request)) return fakes::Fault{};
+                            if (!storage::is_removal(request)) return fakes::Fault{};
                             gate.open();
                             return fakes::Fault{.kind = fakes::Fault::Kind::stall};
                           }};
