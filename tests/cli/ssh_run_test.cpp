@@ -107,6 +107,19 @@ TEST_F(SshRunTest, SaysWhichHostDoesNotAnswerAfterWhichTimeAndWhatSshPrinted) {
   EXPECT_THAT(outcome.err, HasSubstr("Connection refused"));
 }
 
+TEST_F(SshRunTest, TheCommandOfThePageThatTriesAHostShowsWhetherItIsReached) {
+  std::string command = "ssh -o BatchMode=yes HOST true";
+  ASSERT_THAT(text_of(paths::source("docs/troubleshooting.md")), HasSubstr("`" + command + "`"));
+  command.replace(command.find("HOST"), 4, "\"$1\"");
+  const auto exit_code = [&](const std::string& host) {
+    auto group =
+        start_program({"sh", "-c", "ssh() { /usr/bin/ssh -F \"$0\" \"$@\"; }\n" + command, server_->config(), host});
+    return end_of(group).exit_code;
+  };
+  EXPECT_EQ(exit_code("127.0.0.2"), 0);
+  EXPECT_EQ(exit_code("127.0.0.4"), 255);
+}
+
 TEST_F(SshRunTest, RunsTheLaunchersOfATrainingJobAsOneGroup) {
   const auto script = [&](const std::string& name, const std::string& text) {
     const auto file = folder_.write(name, "#!/bin/sh\n" + text + "\n");

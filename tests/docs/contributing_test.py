@@ -4,6 +4,7 @@
 A command that would build or test everything is not run here. ELSEWHERE names the file that runs it: in CI, on a small project, or on a GPU.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -73,6 +74,23 @@ class Contributing(unittest.TestCase):
         for command, (file, words) in ELSEWHERE.items():
             self.assertIn(command, self.commands)
             self.assertIn(words, (SOURCE / file).read_text(), f"{command} is said to be run by {file}")
+
+    def test_the_debug_preset_compiles_a_file_alone_and_the_release_preset_does_not(self):
+        def is_alone(folder: pathlib.Path) -> bool:
+            return any(command["file"].endswith("/operator/plan/decide.cpp")
+                       for command in json.loads((folder / "compile_commands.json").read_text()))
+
+        with tempfile.TemporaryDirectory() as build:
+            self.run_here(f"cmake --preset debug -B {build}")
+            self.assertTrue(is_alone(pathlib.Path(build)))
+        self.assertFalse(is_alone(BUILD))
+
+    def test_bench_lists_every_bench_that_a_page_names(self):
+        listed = {line.split()[0] for line in self.run_here("scripts/bench").splitlines()}
+        pages = [SOURCE / "CONTRIBUTING.md", *(SOURCE / "docs").glob("*.md")]
+        named = {name for page in pages for name in re.findall(r"scripts/bench ([a-z]+)", page.read_text())}
+        self.assertGreater(len(named), 2)
+        self.assertLessEqual(named, listed)
 
     def test_paths_in_its_commands_and_tables_exist(self):
         page = (SOURCE / "CONTRIBUTING.md").read_text()

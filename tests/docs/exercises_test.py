@@ -11,7 +11,7 @@ import unittest
 
 SOURCE, BUILD = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 
-# What is replaced in the jobs of the page, so that each of them takes a few seconds. The memory of a rank is that of the whole job.
+# The texts that are replaced in the jobs of the page, so that each of them takes a few seconds. The memory of a rank is that of the whole job.
 SMALLER = {
     "exercise.yaml": {"maxSteps: 40": "maxSteps: 6", "every: {steps: 20}": "every: {steps: 3}"},
     "exercise-inference.yaml": {"{format: idx, volumeClaim: datasets, path: fashion-mnist}": "{format: synthetic, samples: 1200}"},

@@ -66,17 +66,26 @@ std::ptrdiff_t aborts_of_torchrun(const std::string& out) {
   return std::distance(std::sregex_iterator{out.begin(), out.end(), abort}, std::sregex_iterator{});
 }
 
+std::vector<std::string> in_a_shell(const std::string& commands) {
+  return {"bash", "-euo", "pipefail", "-c", commands};
+}
+
+/// `environment`, and that each process computes with one thread on the CPU.
+std::vector<std::string> on_the_cpu(std::vector<std::string> environment = {}) {
+  environment.insert(environment.end(), {"OMP_NUM_THREADS=1", "CUDA_VISIBLE_DEVICES=-1"});
+  return environment;
+}
+
 TEST(PythonExamples, ResumeAfterAKillAndAfterSigterm) {
   if (!has_packages()) return tests::cannot_run(std::string{no_packages});
   std::map<std::string, std::unique_ptr<ExampleRun>> runs;
   for (const std::string& commands : Page{"docs/python.md"}.blocks("sh")) {
     std::smatch found;
-    ASSERT_TRUE(std::regex_search(commands, found, std::regex{"examples/([a-z-]+)\\.yaml"})) << commands;
+    if (!std::regex_search(commands, found, std::regex{"examples/([a-z-]+)\\.yaml"})) continue;
     // All jobs at once: while one pauses before its restart, others import torch.
-    runs[found[1]] = std::make_unique<ExampleRun>(
-        std::vector<std::string>{"bash", "-euo", "pipefail", "-c", commands},
-        std::vector<std::string>{"PYTHONPATH=" + paths::source("tests/docs/killed"), "PYTHONDONTWRITEBYTECODE=1",
-                                 "OMP_NUM_THREADS=1", "CUDA_VISIBLE_DEVICES=-1", "HF_HUB_OFFLINE=1"});
+    runs[found[1]] = std::make_unique<ExampleRun>(in_a_shell(commands),
+                                                  on_the_cpu({"PYTHONPATH=" + paths::source("tests/docs/killed"),
+                                                              "PYTHONDONTWRITEBYTECODE=1", "HF_HUB_OFFLINE=1"}));
   }
   const std::vector<int> expected{10,  20, 30, 40, 50,
                                   60,  70, 80, 90, 100,  // saved at 50; killed while it saved at 100
@@ -96,24 +105,62 @@ TEST(PythonExamples, ResumeAfterAKillAndAfterSigterm) {
   EXPECT_TRUE(runs.contains("torchrun") && runs.contains("lightning") && runs.contains("hugging-face"));
 }
 
-TEST(PythonExamples, TorchrunGivesItsProcessesTheVariablesOfThePage) {
-  if (!has_packages()) return tests::cannot_run(std::string{no_packages});
-  const std::uint16_t port = fakes::free_port();
+/// The operator's variables of a pod on this machine, whose rank 0 listens on `port`.
+std::vector<std::string> variables_of_pod(const api::TrainingJob& job, std::int64_t pod, std::uint16_t port) {
   const manifest::ClusterTraits traits{.address_of = [&](const manifest::PodPlace&) {
     return manifest::PodAddress{.host = "127.0.0.1", .master_port = port};
   }};
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : manifest::pod_environment(job, job.spec.replicas, pod, 30, traits)) {
+    variables.push_back(fmt::format("{}={}", name, value));
+  }
+  return variables;
+}
+
+// On the CPU in place of eight GPUs.
+TEST(PythonExamples, EightProcessesOfAScriptMeet) {
+  if (!has_packages()) return tests::cannot_run(std::string{no_packages});
+  const std::string train = R"(
+import sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+size = torch.ones(1)
+dist.all_reduce(size)
+print(f"rank {dist.get_rank()} of {int(size)}", *sys.argv[1:])
+dist.destroy_process_group()
+)";
+  const auto blocks = Page{"docs/python.md"}.blocks("sh");
+  const auto commands =
+      std::ranges::find_if(blocks, [](const std::string& b) { return b.find("--nproc 8") != b.npos; });
+  ASSERT_NE(commands, blocks.end());
+  ExampleRun run{in_a_shell("cat >train.py <<'PYTHON'" + train + "PYTHON\n" + *commands), on_the_cpu()};
+  EXPECT_EQ(run.wait(), 0) << run.out();
+  for (int rank = 0; rank < 8; ++rank)
+    EXPECT_THAT(run.out(), HasSubstr(fmt::format("rank {} of 8 --epochs 3\n", rank)));
+}
+
+TEST(PythonExamples, TorchrunOnACpuPodStartsAsManyProcessesAsItIsTold) {
+  if (!has_packages()) return tests::cannot_run(std::string{no_packages});
+  const std::string command = "torchrun --nproc-per-node 4";
+  EXPECT_THAT(fakes::text_of(paths::source("docs/python.md")), HasSubstr("`" + command + "`"));
+  const api::TrainingJob job = builders::a_job().named("bert").replicas(1).without_training().container();
+  ExampleRun run{in_a_shell(command + " --no-python sh -c 'echo rank $RANK of $WORLD_SIZE'"),
+                 on_the_cpu(variables_of_pod(job, 0, fakes::free_port()))};
+  EXPECT_EQ(run.wait(), 0) << run.out();
+  for (int rank = 0; rank < 4; ++rank) EXPECT_THAT(run.out(), HasSubstr(fmt::format("rank {} of 4\n", rank)));
+}
+
+TEST(PythonExamples, TorchrunGivesItsProcessesTheVariablesOfThePage) {
+  if (!has_packages()) return tests::cannot_run(std::string{no_packages});
+  const std::uint16_t port = fakes::free_port();
   std::vector<std::unique_ptr<ExampleRun>> pods;
   for (const std::int64_t pod : {0, 1}) {
-    std::vector<std::string> environment;
     api::TrainingJob job = builders::a_job().named("bert").without_training().container().gpus_per_pod(8);
     job.status.attempt = 2;
-    for (const auto& [name, value] : manifest::pod_environment(job, 2, pod, 30, traits)) {
-      environment.push_back(fmt::format("{}={}", name, value));
-    }
     const std::string write =
         "import json, os; json.dump(dict(os.environ), open(os.environ['HOME'] + '/rank-' + os.environ['RANK'], 'w'))";
     pods.push_back(std::make_unique<ExampleRun>(
-        std::vector<std::string>{"torchrun", "--no-python", "/usr/bin/python3", "-c", write}, std::move(environment)));
+        std::vector<std::string>{"torchrun", "--no-python", "/usr/bin/python3", "-c", write},
+        variables_of_pod(job, pod, port)));
   }
   for (const auto& pod : pods) EXPECT_EQ(pod->wait(), 0) << pod->out();
   const auto told = nlohmann::json::parse(pods.at(1)->text_of("rank-11")).get<std::map<std::string, std::string>>();

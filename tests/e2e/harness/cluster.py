@@ -5,6 +5,7 @@ import select
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from trainyard_cluster.node import GATEWAY
@@ -36,6 +37,18 @@ class Cluster:
         """The output of a program that runs as root on the node, with the node's processes and network."""
         words = [SCRIPT, "exec", "--dir", str(self.folder), "--", *map(str, command)]
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+    def wait_until_listening(self, address: str, port: int) -> None:
+        """Waits until a server accepts a TCP connection from the node: it may not be reached from this machine."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.run_inside("/usr/bin/python3", "-c", f"import socket; socket.create_connection(('{address}', {port}), 1)")
+                return
+            except subprocess.CalledProcessError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def kill_inside(self, program: str) -> int:
         """Sends SIGKILL to every process of that name on the node, in any container. Returns their number."""

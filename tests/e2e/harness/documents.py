@@ -18,9 +18,16 @@ def blocks_of(document: str, mark: str) -> list[str]:
     return blocks[first:]
 
 
-def commands_of(document: str) -> list[str]:
-    """All code blocks of the document that are marked as commands."""
-    return re.findall(r"^```sh\n(.*?)^```$", (REPOSITORY / document).read_text(), re.DOTALL | re.MULTILINE)
+def commands_of(document: str, language: str = "sh") -> list[str]:
+    """All code blocks of the document in this language. Those in "sh" are commands."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", (REPOSITORY / document).read_text(), re.DOTALL | re.MULTILINE)
+
+
+def filled_in(command: str, words: dict[str, str]) -> str:
+    """The command with the words that a reader of the page puts in place of those in capitals."""
+    for placeholder, word in words.items():
+        command = re.sub(rf"(?<![\w-]){re.escape(placeholder)}(?!\w)", word, command)
+    return command
 
 
 def spans_of(document: str, *programs: str) -> list[str]:

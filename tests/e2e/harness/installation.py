@@ -1,5 +1,6 @@
 """Trainyard in the cluster: both images and the chart, installed by the real helm."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -36,6 +37,10 @@ class Installation:
                               env={**os.environ, "KUBECONFIG": str(self.kube.kubeconfig), "HELM_CACHE_HOME": str(self.cluster.folder / "helm")})
         assert done.returncode == 0, f"helm {arguments[0]}: {done.stderr.strip()}"
         return done.stdout
+
+    def revision(self) -> int:
+        """The number of helm's newest revision."""
+        return json.loads(self.helm("history", "trainyard", "-o", "json"))[-1]["revision"]
 
     def pods(self) -> list[dict]:
         return [pod for pod in self.kube.list("pods", "app.kubernetes.io/name=trainyard-operator")

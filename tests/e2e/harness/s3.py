@@ -1,7 +1,5 @@
 """A real S3 server (versitygw) over a folder, on the address at which pods reach the node."""
 
-import socket
-import time
 from pathlib import Path
 
 from harness.cluster import TOOLS, Cluster, OwnCluster
@@ -26,7 +24,7 @@ class S3Server:
         cluster.start_inside(
             TOOLS / "versitygw", "--port", f"{cluster.gateway}:{PORT}", "--region", REGION, "posix", server.folder,
             environment={"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}, log=cluster.folder / "logs/versitygw.log")
-        server._wait_until_listening(cluster)
+        cluster.wait_until_listening(cluster.gateway, PORT)
 
     def secret(self, name: str = "s3-credentials", *, secret_key: str = SECRET_KEY) -> dict:
         """A Secret with the keys, for a job's checkpoint.credentialsSecret."""
@@ -42,16 +40,3 @@ class S3Server:
         """The names of the objects under a prefix in the bucket models."""
         root = self.folder / "models"
         return sorted(str(path.relative_to(root)) for path in (root / prefix).rglob("*") if path.is_file())
-
-    def _wait_until_listening(self, cluster: Cluster) -> None:
-        """Waits until the server accepts a TCP connection from the node, since its port cannot be reached from here."""
-        deadline = time.monotonic() + 30
-        while True:
-            probe = f"import socket; socket.create_connection(('{cluster.gateway}', {PORT}), 1)"
-            try:
-                cluster.run_inside("/usr/bin/python3", "-c", probe)
-                return
-            except Exception:  # pylint: disable=broad-exception-caught
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)

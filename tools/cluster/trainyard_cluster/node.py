@@ -69,6 +69,8 @@ class Node:
             "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%"},
             "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
             "serializeImagePulls": False,
+            # An image that was loaded stays usable when the same image is pulled under another name.
+            "imagePullCredentialsVerificationPolicy": "NeverVerify",
             "authentication": {"x509": {"clientCAFile": str(pki.certificate("ca"))}, "webhook": {"enabled": True},
                                "anonymous": {"enabled": False}},
             "authorization": {"mode": "Webhook"},
