@@ -19,8 +19,8 @@ PAGES = ("CONTRIBUTING.md", "docs/extending.md", "docs/install.md", "docs/metric
 # The languages of blocks: those that are commands, and those that are not.
 COMMANDS, CODE = ("sh", "dockerfile"), ("cpp", "python", "yaml")
 # In a sentence, such a program's name with a word behind it is a command, and so is each of our own scripts.
-PROGRAMS = ("apt", "apt-get", "bash", "buildah", "cmake", "ctest", "docker", "git", "helm", "kubectl", "pip", "podman", "python3", "sh", "skopeo", "ssh",
-            "sudo", "torchrun", "trainyard", "trainyard-operator", "trainyard-worker")
+PROGRAMS = ("apt", "apt-get", "bash", "buildah", "cmake", "ctest", "docker", "git", "helm", "kubectl", "pip", "podman", "python3", "sh", "skopeo",
+            "ssh", "sudo", "torchrun", "trainyard", "trainyard-operator", "trainyard-worker")
 SCRIPTS = re.compile(r"(?:\./)?((?:docker|scripts)/[\w-]+|tests/e2e/run)")
 
 

@@ -73,9 +73,15 @@ def headers_compiled_with_torch(layout: Layout) -> Iterator[str]:
         yield f"torch_free_folders of tests/tidy/CMakeLists.txt {verb} {folder}, of which {'some' if folder in named else 'no'} target links torch"
 
 
+def folder_of(path: str, folders: tuple[str, ...]) -> str:
+    """The one of `folders` in which `path` lies; empty if none is."""
+    return next((folder for folder in folders if path.startswith(f"{folder}/")), "")
+
+
 def arrows_out_of_table(layout: Layout) -> Iterator[str]:
     arrows = layout.tables.arrows
     used: set[tuple[str, str, str]] = set()
+    used_from: set[tuple[str, str, str]] = set()
     for include in layout.includes:
         begin, end, folder = top(include.source), top(include.target), posixpath.dirname(include.target)
         if not include.target or begin == end:
@@ -88,6 +94,10 @@ def arrows_out_of_table(layout: Layout) -> Iterator[str]:
             yield f"{include.source} includes {include.name}: {begin}/ only links {end}/"
         elif arrow.only and folder not in arrow.only:
             yield f"{include.source} includes {include.name}: the arrow from {begin}/ to {end}/ leads only to {', '.join(arrow.only)}"
+        elif arrow.only_from and not (first := folder_of(include.source, arrow.only_from)):
+            yield f"{include.source} includes {include.name}: the arrow from {begin}/ to {end}/ begins only in {', '.join(arrow.only_from)}"
+        elif arrow.only_from:
+            used_from.add((begin, end, first))
     for target in layout.targets.values():
         for name in sorted(target.public | target.private):
             folder = layout.targets[name].folder if name in layout.targets else ""
@@ -99,6 +109,9 @@ def arrows_out_of_table(layout: Layout) -> Iterator[str]:
             if (begin, end) not in arrows:
                 yield f"{target.name} links {name}: ARROWS has none from {begin}/ to {end}/"
     for (begin, end), arrow in arrows.items():
+        for first in arrow.only_from:
+            if (begin, end, first) not in used_from:
+                yield f"ARROWS lets {first}/ include {end}/, which nothing there does: take it out"
         for folder in ("", *arrow.only):
             if (begin, end, folder) not in used:
                 yield f"ARROWS lets {begin}/ include {folder or end}/, which nothing does: take it out"

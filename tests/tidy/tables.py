@@ -8,6 +8,7 @@ class Arrow:
     why: str
     only: tuple[str, ...] = ()  # The folders to which it leads; none: to all of the top folder.
     is_link: bool = False  # It is a link alone: nothing is included.
+    only_from: tuple[str, ...] = ()  # The folders where it begins, with those below them; none: all of the top folder.
 
 
 # Which top folder may include and link which other one. The test also names an arrow that nothing needs any more.
@@ -41,7 +42,8 @@ ARROWS = {
     ("bench", "storage"): Arrow("bench/storage writes to a store."),
     ("bench", "tests"): Arrow("bench/line starts the operator, a server and kubelets as the integration tests do.",
                               ("tests/builders", "tests/cluster", "tests/integration")),
-    ("bench", "worker"): Arrow("bench/storage saves as ranks do.", ("worker/checkpoint", "worker/dist", "worker/rank")),
+    ("bench", "worker"): Arrow("bench/storage saves as ranks do.", ("worker/checkpoint", "worker/dist", "worker/rank"),
+                               only_from=("bench/storage",)),
     ("tests", "api"): Arrow("Tests see what they test."),
     ("tests", "checkpoint"): Arrow("Tests see what they test."),
     ("tests", "cli"): Arrow("Tests see what they test."),
@@ -51,7 +53,8 @@ ARROWS = {
     ("tests", "local"): Arrow("Tests see what they test, and tests of the operator run on the server in memory."),
     ("tests", "operator"): Arrow("Tests see what they test."),
     ("tests", "storage"): Arrow("Tests see what they test."),
-    ("tests", "worker"): Arrow("Tests see what they test."),
+    ("tests", "worker"): Arrow("Tests see what they test. pages_test compares a page with the series that a launcher serves, and secrets_test looks for "
+                               "secrets in what a rank says.", only_from=("tests/worker", "tests/chart", "tests/checkpoint/run")),
     ("examples", "include"): Arrow("A program of one's own includes the public headers alone."),
     ("examples", "worker"): Arrow("It links the library that is installed, and includes nothing of it.", ("worker/package",), is_link=True),
 }
