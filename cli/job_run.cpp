@@ -15,7 +15,7 @@
 
 #include "checkpoint/format/layout.hpp"
 #include "checkpoint/interchange/catalogue.hpp"
-#include "cli/checkpoint_request.hpp"
+#include "cli/checkpoint_command.hpp"
 #include "cli/local_run.hpp"
 #include "cli/progress_text.hpp"
 #include "cli/request_box.hpp"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "cli/checkpoint_request.hpp"
+#include "cli/checkpoint_command.hpp"
 #include "cli/checkpoints/command.hpp"
 #include "cli/completion.hpp"
 #include "cli/errors.hpp"
@@ -130,8 +130,8 @@ CLI::App* declare_run(CLI::App& app, Arguments& arguments) {
       ->type_name("FILE")
       ->group(of_hosts);
   run->footer(
-      "Ctrl-C lets the ranks save a checkpoint and end; a second Ctrl-C kills them. The same command then resumes\n"
-      "from the last checkpoint, unless checkpoint.resume is none.\n"
+      "Ctrl-C lets the ranks save a checkpoint and end; a second Ctrl-C kills them. Run the command again to\n"
+      "resume from the last checkpoint; with checkpoint.resume none it begins afresh.\n"
       "Exit code: 0 succeeded, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C.\n\n"
       "  trainyard run examples/smoke.yaml\n"
       "  trainyard run --nproc 3 -t 3 --log-dir logs -- python3 train.py\n"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "api/contract.hpp"
-#include "cli/checkpoint_request.hpp"
+#include "cli/checkpoint_command.hpp"
 #include "common/text.hpp"
 #include "local/log_files.hpp"
 #include "operator/plan/conditions.hpp"
@@ -190,14 +190,15 @@ std::string next_run_line(const api::TrainingJob& job) {
   if (!job.spec.checkpoint) return "";
   const bool begins_afresh = job.spec.checkpoint->resume == api::ResumeMode::none;
   if (begins_afresh) {
-    return job.status.checkpoint ? "The same command begins afresh, since checkpoint.resume is none: without that line "
-                                   "it resumes from the last checkpoint."
-                                 : "The same command begins afresh, since checkpoint.resume is none.";
+    return job.status.checkpoint
+               ? "If you run the command again, it begins afresh, since checkpoint.resume is none: without that line "
+                 "it resumes from the last checkpoint."
+               : "If you run the command again, it begins afresh, since checkpoint.resume is none.";
   }
   // The status may lack a checkpoint that other storage has, that another machine has, or that a program of its own
   // kind has saved.
-  return job.status.checkpoint ? "The same command resumes from the last checkpoint."
-                               : "The same command resumes from the last checkpoint, if one was saved.";
+  return job.status.checkpoint ? "Run the command again to resume from the last checkpoint."
+                               : "Run the command again to resume from the last checkpoint, if one was saved.";
 }
 
 std::string one_line(const std::string& text) {

@@ -58,7 +58,7 @@ void declare_flags(CLI::App& app, Flags& flags) {
   const std::map<std::string, manifest::UserIds> user_ids{{"fixed", manifest::UserIds::fixed},
                                                           {"cluster", manifest::UserIds::cluster}};
   app.add_option("--user-ids", flags.settings.user_ids,
-                 "Who chooses the user and group ids of pods whose template names none: fixed (the operator: 65532) "
+                 "Chooses the user and group ids of pods whose template names none: fixed (the operator: 65532) "
                  "or cluster (the cluster, as OpenShift does; the pods name none)")
       ->transform(CLI::CheckedTransformer(user_ids));
   app.add_option("--listen", flags.listen, "Address that serves /healthz, /readyz and /metrics")->capture_default_str();

@@ -31,7 +31,7 @@ from tree_copy import SOURCE, copy_tree, locked
 
 FOLDER = SOURCE / "build/mutate"
 TREE = FOLDER / "tree"
-TIME = re.compile(r"^\[ +(?:OK|FAILED|SKIPPED) +\] .*\((\d+) ms\)$", re.MULTILINE)  # What GoogleTest prints of each case.
+TIME = re.compile(r"^\[ +(?:OK|FAILED|SKIPPED) +\] .*\((\d+) ms\)$", re.MULTILINE)  # GoogleTest's line about a case.
 ERROR = re.compile(r"^([\w./-]+\.cpp):(\d+):(?:\d+:)? (?:fatal )?(?:error|note|  required)", re.MULTILINE)
 
 

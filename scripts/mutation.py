@@ -15,7 +15,7 @@ LOGICAL = {b"&&", b"||", b"and", b"or"}
 BOUNDARY = {b"<": "<=", b"<=": "<", b">": ">=", b">=": ">"}
 COMPARISONS = {b"==", b"!=", *BOUNDARY}
 STATEMENTS = {"call_expression", "assignment_expression", "update_expression"}
-# What the compiler must know: there, no value may depend on the environment.
+# Expressions that the compiler must know: there, no value may depend on the environment.
 CONSTANT = {"template_argument_list", "static_assert_declaration", "enumerator", "case_statement_label", "preproc_if", "preproc_def",
             "preproc_function_def", "attribute_declaration", "noexcept", "decltype", "bitfield_clause", "requires_clause", "array_declarator",
             "concept_definition", "alias_declaration", "template_parameter_list", "field_declaration"}

@@ -329,10 +329,10 @@ int run(int argc, char** argv) {
   const auto add = [&](const char* name, json (*part)(const Options&)) {
     CLI::App* command = app.add_subcommand(name);
     command->add_option("--uri", options.uri, "Where to")->required();
-    command->add_option("--size-mb", options.size_mb, "Of the state; of an upload: MiB");
+    command->add_option("--size-mb", options.size_mb, "Size of the state or of the upload, in MiB");
     command->add_option("--rounds", options.rounds, "Samples, after one that does not count");
-    command->add_option("--segment-seconds", options.segment_seconds, "Of one piece of the loop's work");
-    command->add_option("--step-seconds", options.step_seconds, "Of the stall's forward and backward");
+    command->add_option("--segment-seconds", options.segment_seconds, "Length of one piece of the loop's work");
+    command->add_option("--step-seconds", options.step_seconds, "Length of the stall's forward and backward");
     command->callback([&samples, &options, part] { samples = part(options); });
   };
   add("stall", stall);

@@ -221,7 +221,7 @@ Error Connection::transport_error(int httplib_error, milliseconds limit, millise
   }
 }
 
-Result<ConnectionPool::Lease> ConnectionPool::lease(std::chrono::milliseconds deadline) {
+Result<ConnectionPool::Handle> ConnectionPool::acquire(std::chrono::milliseconds deadline) {
   std::unique_lock lock{mutex_};
   if (!returned_.wait_for(lock, deadline, [&] { return lent_count_ < connections_max_; })) {
     return fail(ErrorKind::timeout, fmt::format("all {} connections to the API server were in use for {} ms",
@@ -235,7 +235,7 @@ Result<ConnectionPool::Lease> ConnectionPool::lease(std::chrono::milliseconds de
     idle_.pop_back();
   }
   ++lent_count_;
-  return Lease{*this, std::move(connection)};
+  return Handle{*this, std::move(connection)};
 }
 
 void ConnectionPool::give_back(std::unique_ptr<Connection> connection) {

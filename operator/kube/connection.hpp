@@ -96,13 +96,13 @@ class Connection {
 class ConnectionPool {
  public:
   /// Returns the connection to the pool in its destructor.
-  class Lease {
+  class Handle {
    public:
-    Lease(ConnectionPool& pool, std::unique_ptr<Connection> connection)
+    Handle(ConnectionPool& pool, std::unique_ptr<Connection> connection)
         : pool_{&pool}, connection_{std::move(connection)} {}
-    Lease(Lease&&) = default;
-    Lease& operator=(Lease&&) = delete;
-    ~Lease() {
+    Handle(Handle&&) = default;
+    Handle& operator=(Handle&&) = delete;
+    ~Handle() {
       if (connection_) pool_->give_back(std::move(connection_));
     }
     Connection* operator->() const { return connection_.get(); }
@@ -117,7 +117,7 @@ class ConnectionPool {
       : config_{config}, connections_max_{connections_max} {}
 
   /// ErrorKind::timeout if no connection is free within `deadline`.
-  [[nodiscard]] Result<Lease> lease(std::chrono::milliseconds deadline);
+  [[nodiscard]] Result<Handle> acquire(std::chrono::milliseconds deadline);
 
  private:
   void give_back(std::unique_ptr<Connection> connection);

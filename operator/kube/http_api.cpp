@@ -52,12 +52,12 @@ bool is_success(int http_status) {
 
 Result<std::unique_ptr<HttpApi>> HttpApi::make(ClientConfig config, HttpApiOptions options) {
   std::unique_ptr<HttpApi> api{new HttpApi{std::move(config), options}};
-  TRY(api->pool_.lease(options.request_deadline));
+  TRY(api->pool_.acquire(options.request_deadline));
   return api;
 }
 
 Result<json> HttpApi::exchange(const std::string& tried, const HttpRequest& request, milliseconds deadline) {
-  auto connection = pool_.lease(deadline);
+  auto connection = pool_.acquire(deadline);
   if (!connection) return fail(tried, connection.error());
   const bool is_worth_another = request.method == "GET" && (*connection)->is_reused();
   auto reply = (*connection)->exchange(request, deadline);

@@ -6,7 +6,7 @@
 #include "api/contract.hpp"
 #include "common/interruptible_wait.hpp"
 #include "common/logging.hpp"
-#include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/request_status.hpp"
 #include "operator/reconcile/events.hpp"
 
 namespace trainyard::manager {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "operator/manifest/names.hpp"
-#include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/request_status.hpp"
 
 namespace trainyard::manager {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "common/clock.hpp"
 #include "common/result.hpp"
-#include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/progress_report.hpp"
+#include "operator/plan/request_status.hpp"
 
 /// The operator's HTTP calls to rank 0 of a job. A user's program may answer them, so that no answer is trusted.
 namespace trainyard::manager {

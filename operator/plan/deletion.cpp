@@ -12,12 +12,12 @@
 #include "operator/manifest/names.hpp"
 #include "operator/manifest/objects.hpp"
 #include "operator/manifest/worker_pod.hpp"
-#include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/member.hpp"
 #include "operator/plan/node_avoidance.hpp"
 #include "operator/plan/pending_reason.hpp"
 #include "operator/plan/plan_actions.hpp"
+#include "operator/plan/request_status.hpp"
 #include "operator/plan/transition.hpp"
 
 namespace trainyard::plan {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "operator/manifest/names.hpp"
-#include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/clean_pods.hpp"
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/decide.hpp"
@@ -13,6 +12,7 @@
 #include "operator/plan/phase.hpp"
 #include "operator/plan/plan_actions.hpp"
 #include "operator/plan/progress.hpp"
+#include "operator/plan/request_status.hpp"
 #include "operator/plan/transition.hpp"
 
 namespace trainyard::plan {

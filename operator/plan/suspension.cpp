@@ -6,8 +6,8 @@
 #include <string>
 
 #include "operator/manifest/worker_pod.hpp"
-#include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/conditions.hpp"
+#include "operator/plan/request_status.hpp"
 #include "operator/plan/transition.hpp"
 
 namespace trainyard::plan {

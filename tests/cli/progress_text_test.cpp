@@ -149,14 +149,17 @@ TEST(NextRunLine, SaysWithWhatTheSameCommandBegins) {
   };
   using api::ResumeMode;
   EXPECT_EQ(next_run_line({}), "");
-  EXPECT_EQ(line(true, ResumeMode::automatic, "file:///c"), "The same command resumes from the last checkpoint.");
+  EXPECT_EQ(line(true, ResumeMode::automatic, "file:///c"),
+            "Run the command again to resume from the last checkpoint.");
   EXPECT_EQ(line(true, ResumeMode::none, "file:///c"),
-            "The same command begins afresh, since checkpoint.resume is none: without that line it resumes from the "
+            "If you run the command again, it begins afresh, since checkpoint.resume is none: without that line it "
+            "resumes from the "
             "last checkpoint.");
   for (const char* const uri : {"file:///c", "s3://c/run"}) {
     EXPECT_EQ(line(false, ResumeMode::automatic, uri),
-              "The same command resumes from the last checkpoint, if one was saved.");
-    EXPECT_EQ(line(false, ResumeMode::none, uri), "The same command begins afresh, since checkpoint.resume is none.");
+              "Run the command again to resume from the last checkpoint, if one was saved.");
+    EXPECT_EQ(line(false, ResumeMode::none, uri),
+              "If you run the command again, it begins afresh, since checkpoint.resume is none.");
   }
 }
 

@@ -1,8 +1,8 @@
-#include "cli/checkpoint_request.hpp"
+#include "cli/checkpoint_command.hpp"
 
 #include <gtest/gtest.h>
 
-#include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/request_status.hpp"
 
 namespace trainyard::cli {
 namespace {

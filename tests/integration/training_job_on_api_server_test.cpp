@@ -76,7 +76,7 @@ TEST_F(TrainingJobOnApiServer, IsScaledOnlyWhileItIsSuspended) {
 
 TEST_F(TrainingJobOnApiServer, IsExplainedByKubectl) {
   const std::string page = kubectl({"explain", "tj.spec.restart"});
-  EXPECT_THAT(page, HasSubstr("What happens when a rank is lost."));
+  EXPECT_THAT(page, HasSubstr("The limits and pauses of restarts."));
   EXPECT_THAT(page, HasSubstr("noProgressAttempts"));
 }
 

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "operator/manifest/names.hpp"
-#include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/request_status.hpp"
 #include "tests/simulation/intruder.hpp"
 #include "tests/simulation/job_life.hpp"
 #include "tests/simulation/stories.hpp"

@@ -6,7 +6,7 @@
 
 #include "api/contract.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/request_status.hpp"
 
 namespace trainyard::simulation {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <ostream>
 
-#include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/conditions.hpp"
+#include "operator/plan/request_status.hpp"
 
 namespace trainyard::simulation {
 namespace {

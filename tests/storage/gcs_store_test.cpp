@@ -140,7 +140,7 @@ class AGcsUpload : public testing::Test {
   std::string completed;
   std::string completion;
   std::vector<std::string> sent;        // "NUMBER BYTES HASH" of each part.
-  std::vector<std::string> conditions;  // Of each stream.
+  std::vector<std::string> conditions;  // One for each stream.
   int begins = 0;
   int parts = 0;
   int completions = 0;

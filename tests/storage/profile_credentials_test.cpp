@@ -108,7 +108,7 @@ class ProfileCredentialsTest : public testing::Test {
   fakes::TemporaryFolder folder_;
   AwsCredentialTuning tuning_{.patience = std::chrono::seconds{30}};
   std::vector<std::string> asked_;
-  std::string details_;  // Of the last role that was asked for.
+  std::string details_;  // Those of the last role that was asked for.
   int refusals_ = 0;
   int status_ = 403;
   LoopbackServer server_{[this](const httplib::Request& request, httplib::Response& response) {

@@ -48,19 +48,19 @@ torch::Tensor plain_bytes_of(const torch::Tensor& tensor) {
 void DeviceReader::mark(torch::Device device) {
   c10::Event queued{device.type()};
   queued.record(c10::impl::VirtualGuardImpl{device.type()}.getStream(device));
-  queued.block(lane_of(device).stream);
+  queued.block(double_buffer_of(device).stream);
 }
 
 void DeviceReader::read(const torch::Tensor& tensor, std::span<std::byte> to) {
   if (to.empty()) return;
-  Lane& lane = lane_of(tensor.device());
-  const c10::StreamGuard guard{lane.stream};
+  DoubleBuffer& double_buffer = double_buffer_of(tensor.device());
+  const c10::StreamGuard guard{double_buffer.stream};
   const torch::Tensor bytes = plain_bytes_of(tensor);
   for (std::uint64_t done = 0; done < to.size();) {
-    Buffer* buffer = &lane.buffers[lane.current];
+    Buffer* buffer = &double_buffer.buffers[double_buffer.current];
     if (buffer->used_bytes == buffer_bytes_) {
-      turn(lane);
-      buffer = &lane.buffers[lane.current];
+      swap_buffers(double_buffer);
+      buffer = &double_buffer.buffers[double_buffer.current];
     }
     const std::uint64_t count = std::min(to.size() - done, buffer_bytes_ - buffer->used_bytes);
     const auto length = static_cast<std::int64_t>(count);
@@ -73,33 +73,33 @@ void DeviceReader::read(const torch::Tensor& tensor, std::span<std::byte> to) {
 }
 
 void DeviceReader::finish() {
-  for (auto& [index, lane] : lanes_) {
+  for (auto& [index, double_buffer] : double_buffers_) {
     // torch returns to the calling thread's device after an event. To a new thread that is device 0, where CUDA would
     // then make a context: half a gigabyte for each rank of the node.
-    const c10::DeviceGuard guard{lane.stream.device()};
-    turn(lane);
-    turn(lane);
+    const c10::DeviceGuard guard{double_buffer.stream.device()};
+    swap_buffers(double_buffer);
+    swap_buffers(double_buffer);
   }
 }
 
-DeviceReader::Lane& DeviceReader::lane_of(torch::Device device) {
-  if (const auto found = lanes_.find(device.index()); found != lanes_.end()) return found->second;
+DeviceReader::DoubleBuffer& DeviceReader::double_buffer_of(torch::Device device) {
+  if (const auto found = double_buffers_.find(device.index()); found != double_buffers_.end()) return found->second;
   const auto make_buffer = [&] {
     const auto options = at::TensorOptions{}.dtype(torch::kByte).device(torch::kCPU).pinned_memory(true);
     return Buffer{.bytes = at::empty({static_cast<std::int64_t>(buffer_bytes_)}, options),
                   .targets = {},
                   .copied = c10::Event{device.type()}};
   };
-  Lane lane{.stream = c10::impl::VirtualGuardImpl{device.type()}.getStreamFromGlobalPool(device),
-            .buffers = {make_buffer(), make_buffer()}};
-  return lanes_.emplace(device.index(), std::move(lane)).first->second;
+  DoubleBuffer double_buffer{.stream = c10::impl::VirtualGuardImpl{device.type()}.getStreamFromGlobalPool(device),
+                             .buffers = {make_buffer(), make_buffer()}};
+  return double_buffers_.emplace(device.index(), std::move(double_buffer)).first->second;
 }
 
 // Leaves the current buffer to the device, waits for the other buffer's bytes, and empties that one.
-void DeviceReader::turn(Lane& lane) {
-  lane.buffers[lane.current].copied.record(lane.stream);
-  lane.current = 1 - lane.current;
-  empty(lane.buffers[lane.current]);
+void DeviceReader::swap_buffers(DoubleBuffer& double_buffer) {
+  double_buffer.buffers[double_buffer.current].copied.record(double_buffer.stream);
+  double_buffer.current = 1 - double_buffer.current;
+  empty(double_buffer.buffers[double_buffer.current]);
 }
 
 void DeviceReader::empty(Buffer& buffer) const {

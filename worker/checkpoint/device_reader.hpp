@@ -43,19 +43,20 @@ class DeviceReader {
     std::vector<std::span<std::byte>> targets;  // Where the bytes go, in order.
     c10::Event copied;                          // Recorded after the copies from the device.
   };
-  struct Lane {
+  struct DoubleBuffer {
     c10::Stream stream;
     std::array<Buffer, 2> buffers;
     std::size_t current = 0;  // The buffer that is being filled.
   };
 
-  Lane& lane_of(torch::Device device);
-  void turn(Lane& lane);
+  DoubleBuffer& double_buffer_of(torch::Device device);
+  void swap_buffers(DoubleBuffer& double_buffer);
   void empty(Buffer& buffer) const;
 
   std::uint64_t buffer_bytes_;
   std::size_t thread_count_ = 1;
-  std::map<c10::DeviceIndex, Lane> lanes_;  // By index alone, since a build of torch has one kind of device.
+  std::map<c10::DeviceIndex, DoubleBuffer>
+      double_buffers_;  // By index alone, since a build of torch has one kind of device.
 };
 
 }  // namespace trainyard::checkpoint

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/result.hpp"
-#include "worker/launcher/checkpoint_desk.hpp"
+#include "worker/launcher/checkpoint_endpoint.hpp"
 #include "worker/launcher/peer_group.hpp"
 #include "worker/launcher/supervisor.hpp"
 #include "worker/rank/environment.hpp"
@@ -18,7 +18,7 @@ struct Options {
   rank::GroupEnvironment group;
   PeerSettings peers;
   SupervisorSettings ranks;
-  CheckpointDeskSettings checkpoint_requests;
+  CheckpointEndpointSettings checkpoint_requests;
   std::string rank_program;
   std::vector<std::string> rank_arguments;
   std::string rendezvous_store_program;  ///< trainyard-store, which hosts torch's rendezvous store.

@@ -80,16 +80,16 @@ std::string read_body(const httplib::Request& request, const httplib::ContentRea
 
 }  // namespace
 
-StatusServer::StatusServer(const rank::GroupEnvironment& environment, const CheckpointDeskSettings& requests,
+StatusServer::StatusServer(const rank::GroupEnvironment& environment, const CheckpointEndpointSettings& requests,
                            Status first)
     : environment_{environment},
       status_{std::move(first)},
-      desk_{requests},
+      endpoint_{requests},
       server_{std::make_unique<httplib::Server>()} {}
 
 Result<std::unique_ptr<StatusServer>> StatusServer::start(const rank::GroupEnvironment& environment, rank::Reach reach,
-                                                          std::uint16_t port, const CheckpointDeskSettings& requests,
-                                                          Status first) {
+                                                          std::uint16_t port,
+                                                          const CheckpointEndpointSettings& requests, Status first) {
   std::unique_ptr<StatusServer> server{new StatusServer{environment, requests, std::move(first)}};
   httplib::Server& http = *server->server_;
   http.new_task_queue = [] { return new httplib::ThreadPool{threads}; };
@@ -151,31 +151,31 @@ StatusServer::~StatusServer() {
 
 void StatusServer::update(Status status, bool is_training_over) {
   const std::scoped_lock lock{mutex_};
-  if (status.progress) desk_.on_report(status.progress->checkpoint_request);
-  if (is_training_over) desk_.close();
+  if (status.progress) endpoint_.on_report(status.progress->checkpoint_request);
+  if (is_training_over) endpoint_.close();
   status_ = std::move(status);
 }
 
 std::optional<rank::CheckpointRequest> StatusServer::take_checkpoint_request() {
   const std::scoped_lock lock{mutex_};
-  return desk_.take_request();
+  return endpoint_.take_request();
 }
 
 std::optional<rank::RequestRecord> StatusServer::request_record() const {
   const std::scoped_lock lock{mutex_};
-  return desk_.record();
+  return endpoint_.record();
 }
 
 Status StatusServer::status() const {
   const std::scoped_lock lock{mutex_};
   Status status = status_;
-  status.checkpoint_request = desk_.record();
+  status.checkpoint_request = endpoint_.record();
   return status;
 }
 
 CheckpointAnswer StatusServer::post(std::string_view authorization, std::string_view body) {
   const std::scoped_lock lock{mutex_};
-  return desk_.post(authorization, body);
+  return endpoint_.post(authorization, body);
 }
 
 }  // namespace trainyard::launcher

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "common/result.hpp"
-#include "worker/launcher/checkpoint_desk.hpp"
+#include "worker/launcher/checkpoint_endpoint.hpp"
 #include "worker/launcher/status_document.hpp"
 #include "worker/rank/group_environment.hpp"
 #include "worker/rank/tcp.hpp"
@@ -31,7 +31,7 @@ class StatusServer {
   /// Returns a server that listens. ErrorKind::already_exists when the port is in use, io when the server cannot start.
   [[nodiscard]] static Result<std::unique_ptr<StatusServer>> start(const rank::GroupEnvironment& environment,
                                                                    rank::Reach reach, std::uint16_t port,
-                                                                   const CheckpointDeskSettings& requests,
+                                                                   const CheckpointEndpointSettings& requests,
                                                                    Status first);
   ~StatusServer();
 
@@ -44,15 +44,15 @@ class StatusServer {
   [[nodiscard]] std::optional<rank::RequestRecord> request_record() const;
 
  private:
-  StatusServer(const rank::GroupEnvironment& environment, const CheckpointDeskSettings& requests, Status first);
+  StatusServer(const rank::GroupEnvironment& environment, const CheckpointEndpointSettings& requests, Status first);
   void add_handlers();
   [[nodiscard]] Status status() const;
   [[nodiscard]] CheckpointAnswer post(std::string_view authorization, std::string_view body);
 
   rank::GroupEnvironment environment_;
-  mutable std::mutex mutex_;  // guards status_ and desk_
+  mutable std::mutex mutex_;  // guards status_ and endpoint_
   Status status_;
-  CheckpointDesk desk_;
+  CheckpointEndpoint endpoint_;
   std::unique_ptr<httplib::Server> server_;
   std::jthread thread_;
 };

@@ -22,9 +22,9 @@ ClientConfig nowhere() {
 TEST(ConnectionPool, SaysThatAllConnectionsAreInUse) {
   const ClientConfig config = nowhere();
   ConnectionPool pool{config, 1};
-  const auto held = pool.lease(minutes{1});
+  const auto held = pool.acquire(minutes{1});
   ASSERT_TRUE(held);
-  const auto refused = pool.lease(milliseconds{1});
+  const auto refused = pool.acquire(milliseconds{1});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::timeout);
   EXPECT_EQ(refused.error().message, "all 1 connections to the API server were in use for 1 ms");
@@ -34,10 +34,10 @@ TEST(ConnectionPool, LendsAsManyConnectionsAsItMayHave) {
   const ClientConfig config = nowhere();
   ConnectionPool pool{config, 2};
   for (int round = 0; round < 3; ++round) {
-    const auto first = pool.lease(minutes{1});
-    const auto second = pool.lease(minutes{1});
+    const auto first = pool.acquire(minutes{1});
+    const auto second = pool.acquire(minutes{1});
     ASSERT_TRUE(first && second) << round;
-    EXPECT_FALSE(pool.lease(milliseconds{0})) << round;
+    EXPECT_FALSE(pool.acquire(milliseconds{0})) << round;
   }
 }
 
@@ -46,11 +46,11 @@ TEST(ConnectionPool, LendsTheWarmestConnectionFirst) {
   ConnectionPool pool{config, 2};
   const Connection* last = nullptr;
   {
-    const auto first = pool.lease(minutes{1});
-    const auto second = pool.lease(minutes{1});
+    const auto first = pool.acquire(minutes{1});
+    const auto second = pool.acquire(minutes{1});
     last = first->operator->();
   }
-  EXPECT_EQ(pool.lease(minutes{1})->operator->(), last);
+  EXPECT_EQ(pool.acquire(minutes{1})->operator->(), last);
 }
 
 TEST(ConnectionPool, WakesWhoeverWaitsForAConnection) {
@@ -59,13 +59,13 @@ TEST(ConnectionPool, WakesWhoeverWaitsForAConnection) {
   const auto start = steady_clock::now();
   // Often enough that the other thread waits at least once when the connection comes back.
   for (int round = 0; round < 50; ++round) {
-    auto held = std::make_unique<Result<ConnectionPool::Lease>>(pool.lease(minutes{2}));
+    auto held = std::make_unique<Result<ConnectionPool::Handle>>(pool.acquire(minutes{2}));
     ASSERT_TRUE(*held);
     std::atomic<bool> is_asking = false;
     auto waiter = std::async(std::launch::async, [&] {
       is_asking = true;
       is_asking.notify_one();
-      return pool.lease(minutes{2}).has_value();
+      return pool.acquire(minutes{2}).has_value();
     });
     is_asking.wait(false);
     for (int turn = 0; turn < 20; ++turn) std::this_thread::yield();

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "api/validation/validate.hpp"
-#include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/plan.hpp"
 #include "operator/plan/progress_report.hpp"
+#include "operator/plan/request_status.hpp"
 #include "tests/builders/an_observed.hpp"
 
 // A worker may write anything into /status, into its answers and into its termination message.

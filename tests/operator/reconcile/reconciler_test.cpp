@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "operator/plan/checkpoint_request.hpp"
 #include "operator/plan/conditions.hpp"
+#include "operator/plan/request_status.hpp"
 #include "tests/fakes/refusing_api.hpp"
 #include "tests/operator/reconcile/reconciler_fixture.hpp"
 

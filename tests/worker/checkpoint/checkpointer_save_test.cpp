@@ -143,7 +143,7 @@ TEST_F(ACheckpointer, KeepsWhatTheSpecSays) {
   struct Row {
     std::string_view name;
     api::KeepSpec keep;
-    std::vector<std::int64_t> kept;  // Of the steps 10 to 60.
+    std::vector<std::int64_t> kept;  // Those of the steps 10 to 60 that are kept.
   };
   const auto best = [](api::BestMode mode, std::int64_t count) {
     return api::KeepBestSpec{.metric = "score", .mode = mode, .count = count};

@@ -84,7 +84,7 @@ TEST(FormGroup, GivesABackgroundThreadAReducerOfItsOwnWhereTheOptionsAskForIt) {
       ASSERT_TRUE(group) << group.error().message;
       HostReducer& reducer = *group->averaging_reducer;
       EXPECT_EQ(reducer.world_size(), 2);
-      const std::int64_t beats = link.beats();  // Of the wait for rank 0's store.
+      const std::int64_t beats = link.beats();  // Those during the wait for rank 0's store.
       std::jthread watch{[&, looks = link.looks()] {
         if (rank == 0) return;
         link.wait_for_looks(looks + 3);  // Rank 1 looks at the group while it waits.

@@ -64,7 +64,7 @@ class FakeRankLink final : public rank::RankLink {
     return reports_;
   }
 
-  /// What set_long_wait() was given, in order.
+  /// The arguments of set_long_wait(), in order.
   [[nodiscard]] std::vector<std::string> long_waits() const {
     const std::scoped_lock lock{mutex_};
     return long_waits_;

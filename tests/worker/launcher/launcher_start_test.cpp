@@ -1,4 +1,4 @@
-// What trainyard-worker does with its arguments, and how it ends where it cannot start a program.
+// How trainyard-worker takes its arguments, and how it ends where it cannot start a program.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

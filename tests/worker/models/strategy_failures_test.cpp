@@ -1,4 +1,4 @@
-// What happens to a group of real processes with each of the strategies that are listed here: a rank that dies or
+// Failures in a group of real processes with each of the strategies that are listed here: a rank that dies or
 // stands still ends the group and is named, and a job that is stopped is trained further, also by another number of
 // ranks. A strategy decides what the ranks wait for meanwhile, and what each has of its own.
 #include <fmt/format.h>

@@ -73,7 +73,7 @@ TEST_F(LinkedRankTest, SendsItsReportsAndKeepsTheLastRequest) {
   link_->report(progress);
   EXPECT_EQ(next_message(), RankMessage{progress});
   EXPECT_EQ(link_->checkpoint_request(), std::nullopt);
-  send("no message");  // Of another version, say: it is skipped.
+  send("no message");  // As another version may send: it is skipped.
   send(encode(CheckpointRequest{.id = "a"}));
   send(encode(CheckpointRequest{.id = "b", .then = Then::exit}));
   EXPECT_TRUE(comes_true([&] { return link_->checkpoint_request() && link_->checkpoint_request()->id == "b"; }));

@@ -173,7 +173,7 @@ TEST(MakeGradientSync, ExchangesGradientsAsTheJobAsksFor) {
   struct Case {
     std::string what;
     api::StrategySpec spec;
-    std::uint64_t bytes;  // Of one step; each exchange also sends a number that says whether the weight was used.
+    std::uint64_t bytes;  // Sent in one step; each exchange also sends a number that says whether the weight was used.
     float gradient;
   };
   // A number that 16 bits of float16 hold, and those of bfloat16 do not.

@@ -236,7 +236,7 @@ TEST_F(EvaluationJobTest, CountsWhatTheEndOfAStepLogsWithTheSamplesOfItsBatch) {
   for (const auto& module : modules) {
     module->on_step_end = [&module](std::int64_t samples) { module->log("rows", static_cast<double>(samples)); };
   }
-  // Of 11 samples, six are of rank 0 and five of rank 1: batches of 3 and 3, and of 3 and 2.
+  // Rank 0 has six of the 11 samples, and rank 1 five: batches of 3 and 3, and of 3 and 2.
   EXPECT_THAT(run(),
               Each(Field(&rank::RankEnd::message, HasSubstr("rows " + fmt::format("{:.4g}", (9.0 * 3 + 2 * 2) / 11)))));
 }

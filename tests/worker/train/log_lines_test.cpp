@@ -20,7 +20,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// What `act` writes to the log.
+/// The lines that `act` writes to the log.
 std::string log_of(const std::function<void()>& act) {
   testing::internal::CaptureStderr();
   act();

@@ -27,7 +27,7 @@ TEST(LossScaler, KeepsItsScaleWhereTheLossItselfWasBad) {
 TEST(LossScaler, ChangesItsScaleAsGradScaler) {
   struct Row {
     std::string what;
-    std::vector<bool> is_finite;  // Of the gradients of each step.
+    std::vector<bool> is_finite;  // For each step: whether its gradients are finite.
     std::vector<double> scales;   // After each step, from 8, growing after two steps with finite gradients.
   };
   const std::vector<Row> rows{

@@ -27,7 +27,7 @@ TEST(LrFactor, IsThatOfTorchsSchedules) {
   struct Row {
     std::string what;
     api::LrScheduleSpec schedule;
-    std::vector<double> rates;  // Of steps 1 to 6 of 6, with lr 0.1; computed by torch.optim.lr_scheduler.
+    std::vector<double> rates;  // At the steps 1 to 6 of 6, with lr 0.1; computed by torch.optim.lr_scheduler.
     std::int64_t steps_per_epoch = 2;
   };
   const std::vector<Row> rows{

@@ -199,7 +199,7 @@ TEST_F(TrainerSampler, RepeatsTheRestOfTheEpochWhenTheTrainingResumes) {
     bool is_replaced;
     std::function<const Sampler*(std::int64_t)> sampler_of;
     std::int64_t steps;
-    std::int64_t stop_step = 7;  // Of the last rank.
+    std::int64_t stop_step = 7;  // The step at which the last rank stops.
   };
   const std::vector<Case> cases{
       {"shared", true, [&](std::int64_t) { return &shared; }, 10},

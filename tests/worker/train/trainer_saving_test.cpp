@@ -74,7 +74,7 @@ TEST(TrainerSaving, WaitsForNoRemovalOfOldCheckpointsOnceItIsAskedToStop) {
         std::make_unique<fakes::MemoryStore>(saving.objects),
         [&](std::string_view call, std::string_view key, auto) -> std::optional<Error> {
           if (call == "remove") gate.pass();
-          if (call == "put" && key == "generations/1.end") gate.open();  // What comes after that wait.
+          if (call == "put" && key == "generations/1.end") gate.open();  // The call that follows that wait.
           return std::nullopt;
         });
   };

@@ -1,4 +1,4 @@
-#include "cli/checkpoint_request.hpp"
+#include "cli/checkpoint_command.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "cli/run_folder.hpp"
 #include "common/time_text.hpp"
 #include "common/try.hpp"
-#include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/request_status.hpp"
 
 namespace trainyard::cli {
 namespace {

@@ -9,7 +9,7 @@
 
 namespace trainyard::launcher {
 
-struct CheckpointDeskSettings {
+struct CheckpointEndpointSettings {
   std::optional<std::string> token;  ///< TRAINYARD_REQUEST_TOKEN. Without a token every request is refused.
   bool is_rank0 = true;              ///< This launcher's first rank is rank 0.
   bool has_checkpoint_uri = false;   ///< The job saves checkpoints.
@@ -22,9 +22,9 @@ struct CheckpointAnswer {
 };
 
 /// Takes requests for checkpoints, one at a time, for rank 0's launcher, and keeps the outcome of the last one. Pure.
-class CheckpointDesk {
+class CheckpointEndpoint {
  public:
-  explicit CheckpointDesk(CheckpointDeskSettings settings) : settings_{std::move(settings)} {}
+  explicit CheckpointEndpoint(CheckpointEndpointSettings settings) : settings_{std::move(settings)} {}
 
   /// Answers a POST /checkpoint as contract.hpp defines. `authorization`: the value of the Authorization header.
   [[nodiscard]] CheckpointAnswer post(std::string_view authorization, std::string_view body);
@@ -38,7 +38,7 @@ class CheckpointDesk {
   [[nodiscard]] const std::optional<rank::RequestRecord>& record() const { return record_; }
 
  private:
-  CheckpointDeskSettings settings_;
+  CheckpointEndpointSettings settings_;
   std::optional<rank::RequestRecord> record_;
   std::optional<rank::CheckpointRequest> unsent_;
   bool is_closed_ = false;

@@ -1,4 +1,4 @@
-#include "cli/checkpoint_request.hpp"
+#include "cli/checkpoint_command.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "cli/request_box.hpp"
 #include "cli/run_folder.hpp"
 #include "local/memory_api.hpp"
-#include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/request_status.hpp"
 #include "tests/builders/a_job.hpp"
 #include "tests/fakes/fake_clock.hpp"
 #include "tests/fakes/faulty_api.hpp"

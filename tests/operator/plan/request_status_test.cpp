@@ -1,4 +1,4 @@
-#include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/request_status.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

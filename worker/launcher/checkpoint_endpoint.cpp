@@ -1,4 +1,4 @@
-#include "worker/launcher/checkpoint_desk.hpp"
+#include "worker/launcher/checkpoint_endpoint.hpp"
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ bool is_secret(std::string_view given, std::string_view secret) {
 
 }  // namespace
 
-CheckpointAnswer CheckpointDesk::post(std::string_view authorization, std::string_view body) {
+CheckpointAnswer CheckpointEndpoint::post(std::string_view authorization, std::string_view body) {
   if (!settings_.token) {
     return refuse(
         403, fmt::format("this pod takes no requests for checkpoints: {} is not set", contract::env_request_token));
@@ -56,11 +56,11 @@ CheckpointAnswer CheckpointDesk::post(std::string_view authorization, std::strin
   return answer(202, {{"id", request->id}, {"state", to_string(contract::RequestState::pending)}});
 }
 
-std::optional<rank::CheckpointRequest> CheckpointDesk::take_request() {
+std::optional<rank::CheckpointRequest> CheckpointEndpoint::take_request() {
   return std::exchange(unsent_, std::nullopt);
 }
 
-void CheckpointDesk::on_report(const std::optional<rank::RequestRecord>& answered) {
+void CheckpointEndpoint::on_report(const std::optional<rank::RequestRecord>& answered) {
   // The rank reports the outcome of the previous request until it has answered this one.
   if (answered && record_ && answered->request.id == record_->request.id) record_ = answered;
 }
