@@ -66,6 +66,7 @@ Error explain_absence(const Error& error, const LogsOptions& options, const api:
 
 int print_attempts(kube::HttpApi& api, const LogsOptions& options, const std::string& name_space) {
   std::int64_t printed = 0;
+  std::int64_t without_log = 0;  // The attempt in which the rank had written nothing when it was last asked.
   while (true) {
     const auto object = api.get(kube::training_jobs, name_space, options.job);
     if (!object) return report(object.error());
@@ -79,9 +80,20 @@ int print_attempts(kube::HttpApi& api, const LogsOptions& options, const std::st
                                               api::to_string(job->status.phase), job->status.message)});
       case LogAction::print: {
         const auto [pod, container] = container_of(*job, attempt, options.rank);
-        const auto streamed = api.stream_log(
-            name_space, pod, {.container = container, .is_following = options.is_following}, write_out, {});
-        if (streamed) {
+        bool is_empty = true;
+        const auto write = [&](std::string_view bytes) {
+          is_empty = is_empty && bytes.empty();
+          write_out(bytes);
+        };
+        const auto streamed =
+            api.stream_log(name_space, pod, {.container = container, .is_following = options.is_following}, write, {});
+        // The kubelet also ends the stream of a container that is created and does not run yet.
+        if (streamed && is_empty && options.is_following && attempt >= job->status.attempt &&
+            !is_at_rest(job->status.phase)) {
+          without_log = attempt;
+          break;
+        }
+        if (streamed || (without_log == attempt && is_at_rest(job->status.phase))) {
           printed = attempt;
           continue;
         }

@@ -1,13 +1,21 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <httplib.h>
 
+#include <atomic>
 #include <filesystem>
 #include <future>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/logs.hpp"
 #include "cli/run_folder.hpp"
+#include "tests/builders/a_job.hpp"
+#include "tests/fakes/scripted_api_server.hpp"
 #include "tests/fakes/temporary_folder.hpp"
 
 namespace trainyard::cli {
@@ -50,6 +58,61 @@ TEST(NextLogAction, FollowsAJobAcrossItsAttemptsToItsRest) {
 }
 
 const Time first_day{std::chrono::sys_days{std::chrono::year{2026} / 1 / 1}};
+
+/// A cluster with the running job "small", whose API server gives the next of `logs` for each request for a log.
+/// Before the last of them the job has succeeded. Nothing: there is no such pod.
+class ClusterWithLogs {
+ public:
+  explicit ClusterWithLogs(std::vector<std::optional<std::string>> logs) : logs_{std::move(logs)} {
+    folder_.write("ca.crt", server_.authority().pem());
+    folder_.write("kubeconfig", fmt::format(R"({{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "contexts": [{{"name": "c", "context": {{"cluster": "c", "user": "u"}}}}],
+        "clusters": [{{"name": "c", "cluster": {{"server": "https://127.0.0.1:{}", "certificate-authority": "ca.crt"}}}}],
+        "users": [{{"name": "u", "user": {{"token": "secret"}}}}]}})",
+                                            server_.port()));
+  }
+
+  /// The output of `trainyard logs small -f`.
+  std::string followed() {
+    testing::internal::CaptureStdout();
+    const int exit_code =
+        print_logs({.job = "small", .is_following = true, .folder = "", .cluster = {.kubeconfig = path()}});
+    const std::string output = testing::internal::GetCapturedStdout();
+    EXPECT_EQ(exit_code, 0);
+    return output;
+  }
+
+ private:
+  [[nodiscard]] std::string path() const { return folder_.file("kubeconfig").string(); }
+  void answer(const httplib::Request& request, httplib::Response& response) {
+    if (request.path.ends_with("/log")) {
+      if (const auto& log = logs_.at(asked_++)) {
+        response.set_content(*log, "text/plain");
+      } else {
+        fakes::answer_status(response, 404, "NotFound", "no such pod");
+      }
+    } else {
+      nlohmann::json job = builders::a_job().named("small").manifest();
+      job["metadata"]["uid"] = "u";
+      job["status"] = {{"attempt", 1}, {"phase", asked_ + 1 < logs_.size() ? "Running" : "Succeeded"}};
+      fakes::answer_json(response, job.dump());
+    }
+  }
+
+  const std::vector<std::optional<std::string>> logs_;
+  std::atomic<std::size_t> asked_ = 0;
+  const fakes::TemporaryFolder folder_;
+  fakes::ScriptedApiServer server_{[this](const auto& request, auto& response) { answer(request, response); }};
+};
+
+TEST(ClusterLogs, OfAContainerThatDidNotRunYetAreAskedForAgain) {
+  EXPECT_EQ(ClusterWithLogs({"", "hello\n"}).followed(), "hello\n");
+}
+
+TEST(ClusterLogs, OfARankThatWritesNothingEndWithTheJob) {
+  EXPECT_EQ(ClusterWithLogs({"", ""}).followed(), "");
+  EXPECT_EQ(ClusterWithLogs({"", std::nullopt}).followed(), "") << "its pod was removed";
+}
 
 class LocalLogsTest : public testing::Test {
  protected:
