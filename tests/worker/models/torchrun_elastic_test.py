@@ -1,42 +1,23 @@
 """trainyard-worker below PyTorch's torchrun, whose group is restarted, grows and shrinks: each sample of an epoch is trained exactly once."""
 
 import collections
-import contextlib
 import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
+from launched_job import free_ports, kill_with_children, processes_below
+
 TORCHRUN, WORKER = sys.argv.pop(), sys.argv.pop()
 PATIENCE_SECONDS = 150
 SAMPLES = 400
 BATCH = 2
 SAVED_EVERY = 40
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def processes_below(pid):
-    """The process and all its descendants."""
-    found = [pid]
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = task.read_text().split()
-        except OSError:  # The thread has ended.
-            continue
-        for child in children:
-            found += processes_below(int(child))
-    return found
 
 
 class Agent:
@@ -71,14 +52,7 @@ class Agent:
         return processes_below(self.process.pid)[1:]
 
     def kill_node(self):
-        for pid in processes_below(self.process.pid):
-            with contextlib.suppress(ProcessLookupError):  # It may have just ended.
-                os.kill(pid, signal.SIGKILL)
-        self.process.wait()
-
-    def end(self):
-        if self.process.poll() is None:
-            self.kill_node()
+        kill_with_children(self.process)
 
 
 class Elastic(unittest.TestCase):
@@ -92,7 +66,7 @@ class Elastic(unittest.TestCase):
     def start(self, name, *options, shares_store=False):
         agent = Agent(self.folder, name, *options, shares_store=shares_store)
         self.agents.append(agent)
-        self.addCleanup(agent.end)
+        self.addCleanup(agent.kill_node)
         return agent
 
     def logs(self):
@@ -143,7 +117,7 @@ class Elastic(unittest.TestCase):
         return {len(ranks) for ranks in steps.values()}
 
     def test_a_group_grows_and_loses_a_node(self):
-        endpoint = f"127.0.0.1:{free_port()}"
+        endpoint = f"127.0.0.1:{free_ports(1)}"
         options = ["--nnodes", "1:2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--rdzv-id", "grows"]
         timing = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=8"
         first = self.start("first", *options, "--rdzv-conf", f"is_host=1,{timing}")
