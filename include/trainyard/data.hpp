@@ -119,6 +119,42 @@ class Sampler {
   [[nodiscard]] virtual torch::Tensor order(std::int64_t epoch) const = 0;
 };
 
+/// One rank's samples of one epoch, one after another. One thread at a time calls, but not always the same one.
+class SampleStream {
+ public:
+  virtual ~SampleStream() = default;
+  /// The next `count` samples. Fewer of them, or none (`return {};`), end the epoch on this rank: next() is not called
+  /// again. Where `ids` is undefined, the samples get their numbers in the stream, from 0 on. For the other tensors and
+  /// for exceptions see Dataset::gather().
+  [[nodiscard]] virtual Batch next(std::int64_t count) = 0;
+  /// Passes over the next `count` samples, which a training that resumes in this epoch has had, and returns true.
+  /// False, as it is unless overridden, when it has passed over none: the trainer then reads and drops them.
+  [[nodiscard]] virtual bool skip(std::int64_t /*count*/) { return false; }
+};
+
+/// A training set without a size, such as PyTorch's IterableDataset: each rank reads a share of its own, until it ends.
+///
+/// The ranks make equally many steps. An epoch ends with the shortest stream, or, where training.strategy.join is true,
+/// with the longest. One thread at a time calls. An example: docs/data.md, "Data without a size".
+class IterableDataset {
+ public:
+  virtual ~IterableDataset() = default;
+  /// This rank's samples of epoch `epoch`, from 0, by DataSource::rank and world_size. They depend on these three and
+  /// on the job's seed alone, and not on torch's default random generator: a training that resumes asks for the stream
+  /// of its epoch once more. The stream is destroyed before the next one is asked for.
+  [[nodiscard]] virtual std::unique_ptr<SampleStream> stream(std::int64_t epoch) const = 0;
+  /// As Dataset::id(). Equal on all ranks, although their samples are not.
+  [[nodiscard]] virtual std::string id() const { return {}; }
+  /// As Dataset::classes().
+  [[nodiscard]] virtual std::int64_t classes() const { return 0; }
+  /// True: with any number of ranks the epoch is one sequence of samples, of which number i belongs to rank i modulo
+  /// the number of ranks. A training may then resume within an epoch with another number of ranks. False: it may not.
+  [[nodiscard]] virtual bool is_interleaved() const { return false; }
+  /// True: a thread beside the training calls next(), two batches ahead, unless training.data.loaderThreads is 0. It
+  /// must then not use torch's default random generator. False: only where loaderThreads is more than 0.
+  [[nodiscard]] virtual bool reads_ahead() const { return false; }
+};
+
 /// Draws `samples` samples an epoch with replacement, as torch.utils.data.WeightedRandomSampler: sample i with the
 /// probability weights[i] / sum of all weights. Each epoch and each seed give other draws.
 ///
@@ -138,7 +174,8 @@ struct DataSource {
   torch::Device device = torch::kCPU;  ///< The rank's device.
   /// training.data.options, read in the same way as a model's. An option that nothing asks for fails the job.
   Options options{"{}", "training.data.options"};
-  /// This rank and the number of ranks, for a sampler of the rank's own. The data sets must not depend on them.
+  /// This rank and the number of ranks, for a sampler of the rank's own and for an IterableDataset. A Dataset must not
+  /// depend on them.
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
 };
@@ -146,12 +183,15 @@ struct DataSource {
 /// The samples that a model trains on, and those that it is validated on. Every rank must have the same samples in the
 /// same order.
 struct Datasets {
-  std::unique_ptr<Dataset> train;         ///< May be nullptr where training.task is not fit.
+  /// May be nullptr where training.task is not fit, and where there is `iterable_train`.
+  std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation{};  ///< nullptr: nothing is validated.
   /// For jobs whose training.task is test or predict. nullptr: they take the validation set.
   std::unique_ptr<Dataset> test{};
   /// The order in which `train` is trained on. nullptr: a random one in each epoch, by training.seed.
   std::unique_ptr<Sampler> sampler{};
+  /// The training set in place of `train`, without a sampler.
+  std::unique_ptr<IterableDataset> iterable_train{};
 };
 
 }  // namespace trainyard

@@ -12,13 +12,12 @@
 namespace trainyard::data {
 namespace {
 
-void check_rows(const Batch& batch) {
+void check_rows(const Batch& batch, std::string_view giver) {
   if (!batch.inputs.defined()) return;
   const std::int64_t rows = batch.inputs.dim() == 0 ? 0 : batch.inputs.size(0);
   if (rows == batch.size()) return;
-  throw InvalidJob{fmt::format(
-      "the data set's gather() gave inputs of {} rows for {} samples: the first dimension of inputs is the batch", rows,
-      batch.size())};
+  throw InvalidJob{fmt::format("{} gave inputs of {} rows for {} samples: the first dimension of inputs is the batch",
+                               giver, rows, batch.size())};
 }
 
 /// A loss says of such a target neither the sample nor the classes, and on a GPU it leaves the device unusable. Targets
@@ -52,16 +51,20 @@ Batch load(const BatchLoader::Gather& gather, const BatchRequest& request, const
   const torch::NoGradGuard no_grad;  // A new thread records gradients, whatever the training thread does.
   Batch batch = gather(request);
   batch.ids = request.ids;  // The data set's own word on them is not needed.
-  check_rows(batch);
+  return prepared(std::move(batch), "the data set's gather()", options);
+}
+
+}  // namespace
+
+Batch prepared(Batch batch, std::string_view giver, const BatchLoaderOptions& options) {
+  check_rows(batch, giver);
   check_targets(batch, options.classes);
-  if (device.is_cpu()) return batch;
+  if (options.device.is_cpu()) return batch;
   return {.inputs = pinned(batch.inputs),
           .targets = pinned(batch.targets),
           .ids = batch.ids,
           .named = batch.named.map(pinned)};
 }
-
-}  // namespace
 
 BatchLoader::BatchLoader(Requests requests, Gather gather, const BatchLoaderOptions& options)
     : requests_{std::move(requests)}, gather_{std::move(gather)}, options_{options} {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "common/ordered_tasks.hpp"
 #include "include/trainyard/data.hpp"
@@ -25,6 +26,11 @@ struct BatchLoaderOptions {
   std::int64_t classes = 0;            ///< Number of the data set's classes (Dataset::classes).
 };
 
+/// `batch` of the program, ready to be copied to the device of `options`: in pinned memory, if that is a GPU. Throws
+/// InvalidJob when its inputs are not one row for each id, with the words `giver` for what gave them, or when a
+/// sample's only target, on the CPU, is beyond the data set's classes.
+[[nodiscard]] Batch prepared(Batch batch, std::string_view giver, const BatchLoaderOptions& options);
+
 /// Loads batches in order, ahead of their use where it has threads. One thread calls. The destructor waits for the
 /// batches that are being gathered, so that a rank whose gather() is stuck falls silent and is named as the one that
 /// hangs. A rank's process ends without destroying the loader of its training.
@@ -38,8 +44,7 @@ class BatchLoader {
   BatchLoader(Requests requests, Gather gather, const BatchLoaderOptions& options);
 
   /// The next batch, on the device, with the request's ids. There must be one. Its copy to the device is queued on the
-  /// current stream and not waited for. Throws what gathering threw, and InvalidJob when the batch's inputs are not one
-  /// row for each id, or a sample's only target, on the CPU, is beyond the data set's classes.
+  /// current stream and not waited for. Throws what gathering threw, and InvalidJob as prepared().
   [[nodiscard]] Batch next();
 
  private:

@@ -20,14 +20,23 @@ DataSummary summary_of(const Dataset& dataset) {
   return {.samples = dataset.size(), .classes = dataset.classes(), .id = dataset.id()};
 }
 
+DataSummary summary_of(const IterableDataset& dataset) {
+  const ProgramCall call{"classes(), id() or is_interleaved() of the training set"};
+  return {.classes = dataset.classes(), .id = dataset.id(), .is_interleaved = dataset.is_interleaved()};
+}
+
 nlohmann::json object_of(const DataSummary& data) {
-  return {{"samples", data.samples}, {"classes", data.classes}, {"id", data.id}};
+  nlohmann::json object{{"samples", data.samples}, {"classes", data.classes}, {"id", data.id}};
+  if (data.is_interleaved) object["isInterleaved"] = *data.is_interleaved;
+  return object;
 }
 
 DataSummary summary_from(const nlohmann::json& object) {
-  return {.samples = object.at("samples").get<std::int64_t>(),
-          .classes = object.at("classes").get<std::int64_t>(),
-          .id = object.at("id").get<std::string>()};
+  DataSummary data{.samples = object.at("samples").get<std::int64_t>(),
+                   .classes = object.at("classes").get<std::int64_t>(),
+                   .id = object.at("id").get<std::string>()};
+  if (object.contains("isInterleaved")) data.is_interleaved = object.at("isInterleaved").get<bool>();
+  return data;
 }
 
 RankData rank_data_from(const nlohmann::json& object) {
@@ -42,6 +51,7 @@ RankData rank_data_from(const nlohmann::json& object) {
 std::string text_of(const std::optional<DataSummary>& data) {
   if (!data) return "none";
   std::string text = fmt::format("{} samples", data->samples);
+  if (data->is_interleaved) text = *data->is_interleaved ? "an interleaved stream" : "a stream";
   if (data->classes > 0) text += fmt::format(", {} classes", data->classes);
   if (!data->id.empty()) text += fmt::format(", the id {}", data->id);
   return text;
@@ -93,6 +103,7 @@ Result<std::vector<std::int64_t>> compare_data(std::span<const RankData> ranks, 
     TRY(compare_set("validation", rank, ranks[0].validation, ranks[rank].validation));
     TRY(compare_set("test", rank, ranks[0].test, ranks[rank].test));
   }
+  if (ranks[0].train.is_interleaved) return std::vector<std::int64_t>{};
   if (joins) return order_sizes_of(ranks);
   TRY(compare_samplers(ranks));
   return std::vector<std::int64_t>{};
@@ -102,6 +113,7 @@ Result<std::vector<std::int64_t>> agree_on_data(const Datasets& datasets, bool j
                                                 checkpoint::Communicator& communicator) {
   nlohmann::json own = nlohmann::json::object();
   if (datasets.train != nullptr) own["train"] = object_of(summary_of(*datasets.train));
+  if (datasets.iterable_train != nullptr) own["train"] = object_of(summary_of(*datasets.iterable_train));
   if (datasets.test != nullptr) own["test"] = object_of(summary_of(*datasets.test));
   if (datasets.validation != nullptr) own["validation"] = object_of(summary_of(*datasets.validation));
   if (datasets.sampler != nullptr) own["sampler"] = datasets.sampler->size();

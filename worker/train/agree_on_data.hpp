@@ -17,6 +17,8 @@ struct DataSummary {
   std::int64_t samples = 0;
   std::int64_t classes = 0;  ///< 0: it does not say.
   std::string id;            ///< Empty: it does not say.
+  /// Of a training set without a size: IterableDataset::is_interleaved().
+  std::optional<bool> is_interleaved{};
 
   friend bool operator==(const DataSummary&, const DataSummary&) = default;
 };
@@ -31,7 +33,8 @@ struct RankData {
   friend bool operator==(const RankData&, const RankData&) = default;
 };
 
-/// The samples of each rank's order, by rank, if `joins`, as strategy.join says; else nothing.
+/// The samples of each rank's order, by rank, if `joins`, as strategy.join says, and the training set has a size; else
+/// nothing.
 ///
 /// Errors: io: a rank of `ranks` has other data than rank 0. A restart on other nodes may help. The message names the
 /// first such rank and both summaries. invalid: the data is equal, and samplers have other sizes, which without `joins`

@@ -54,12 +54,14 @@ nlohmann::json to_field(const observe::MetricValues& values) {
 void log_step(const rank::RankProgress& progress, const observe::MetricValues& values, const StepLine& line) {
   const std::int64_t step = *progress.step;
   const double loss = values.at("loss");
+  nlohmann::json total_steps;  // null where it is not known
+  if (progress.total_steps) total_steps = *progress.total_steps;
   if (line.is_first_step) {
-    logging::info("first step done", {{"step", step}, {"totalSteps", *progress.total_steps}, {"loss", to_field(loss)}});
+    logging::info("first step done", {{"step", step}, {"totalSteps", total_steps}, {"loss", to_field(loss)}});
   } else {
     logging::info("progress", {{"epoch", *progress.epoch},
                                {"step", step},
-                               {"totalSteps", *progress.total_steps},
+                               {"totalSteps", total_steps},
                                {"loss", to_field(loss)},
                                {"samplesPerSecond", to_field(progress.samples_per_second.value_or(0.0))},
                                {"stepTimes", to_field(observe::step_milliseconds(line.ranks))}});

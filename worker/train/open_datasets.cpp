@@ -14,6 +14,7 @@
 #include "worker/data/open_data.hpp"
 #include "worker/train/evaluation_job.hpp"
 #include "worker/train/program_call.hpp"
+#include "worker/train/streamed_batches.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -33,6 +34,21 @@ std::int64_t size_of(const Sized& sized, std::string_view name) {
   return sized.size();
 }
 
+/// Checks what a training set without a size excludes.
+Result<void> check_streams(const api::TrainingSpec& training, const Datasets& datasets, std::string_view reader) {
+  if (datasets.train != nullptr) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} gave two training sets, train and iterable_train: give one of them", reader));
+  }
+  if (datasets.sampler != nullptr) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} gave a sampler with iterable_train, whose samples have no numbers to draw: its streams "
+                            "give the order themselves",
+                            reader));
+  }
+  return check_steps_are_known(training);
+}
+
 template <typename Classified>
 std::int64_t classes_of(const Classified& classified, std::string_view name) {
   const ProgramCall call{"classes() of the ", name};
@@ -43,17 +59,18 @@ std::int64_t classes_of(const Classified& classified, std::string_view name) {
 
 Result<void> check_classes(const Module& module, const Datasets& datasets) {
   const std::int64_t known = classes_of(module, "model");
-  for (const auto& [name, dataset] :
-       {std::pair{"training set", datasets.train.get()}, std::pair{"validation set", datasets.validation.get()},
-        std::pair{"test set", datasets.test.get()}}) {
+  const auto check_set = [&](std::string_view name, const auto& dataset) -> Result<void> {
     const std::int64_t found = dataset == nullptr ? 0 : classes_of(*dataset, name);
-    if (known == 0 || found <= known) continue;
+    if (known == 0 || found <= known) return {};
     return fail(ErrorKind::invalid,
                 fmt::format("the {} has labels up to {}, but the model tells only {} classes apart (0 to {}); set "
                             "its option in training.model.options, or take other data",
                             name, found - 1, known, known - 1));
-  }
-  return {};
+  };
+  TRY(check_set("training set", datasets.train));
+  TRY(check_set("training set", datasets.iterable_train));
+  TRY(check_set("validation set", datasets.validation));
+  return check_set("test set", datasets.test);
 }
 
 storage::S3Options read_options(const Job& job) {
@@ -97,6 +114,11 @@ Result<Datasets> open_datasets(Module& module, const Job& job, const std::string
   if (!datasets) datasets = TRY(data::open_data(source, data.format));
   source.options.check_all_asked(reader);
   const bool is_fit = job.training.task == api::Task::fit;
+  if (is_fit && datasets->iterable_train != nullptr) {
+    TRY(check_streams(job.training, *datasets, reader));
+    TRY(check_classes(module, *datasets));
+    return std::move(*datasets);
+  }
   const Dataset* const used = is_fit ? datasets->train.get() : data_of(job.training.task, *datasets);
   if (used == nullptr || size_of(*used, "data set") <= 0)
     return fail(ErrorKind::invalid,

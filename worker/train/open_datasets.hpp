@@ -30,7 +30,8 @@ namespace trainyard::train {
 
 /// The data sets of `job`, opened by `module` or, where it opens none, by the format, from the files in `folder`.
 /// ErrorKind::invalid when there are no samples for the job's task, or more classes than the module tells apart, and
-/// for a sampler of no samples. Throws what the module throws, and InvalidJob for an option that nothing asks for.
+/// for a sampler of no samples; also for a training set without a size beside another or a sampler, or where the job
+/// needs to know its last step. Throws what the module throws, and InvalidJob for an option that nothing asks for.
 [[nodiscard]] Result<Datasets> open_datasets(Module& module, const Job& job, const std::string& folder,
                                              torch::Device device, const data::GroupRank& self);
 

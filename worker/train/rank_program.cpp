@@ -186,8 +186,7 @@ OrEnd<std::unique_ptr<checkpoint::Checkpointer>> open_checkpoints(const Run& run
       .job = group.job_namespace.empty() ? group.job : group.job_namespace + "/" + group.job,
       .job_uid = group.job_uid,
       .attempt = group.attempt,
-      .fingerprint = fingerprint(run.job.training.model.name, *run.module, *run.datasets.train, run.job.training.data,
-                                 run.datasets.sampler.get())};
+      .fingerprint = fingerprint(run.job.training.model.name, *run.module, run.datasets, run.job.training.data)};
   auto opened =
       checkpoint::open_checkpointer(*run.job.checkpoint, identity, *run.group.checkpoint_communicator, run.clock,
                                     {.node = node, .patience = patience, .device_memory = run.device_memory.get()});
@@ -415,11 +414,12 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   run.tracer = TRY(open_tracer(run, group.attempt, device));
   auto sample_record = TRY(open_sample_record(run.job, group));
   seed_for_training(training.seed, run.group.rank);
-  const data::Sampling sampling =
-      make_sampling(training, *run.datasets.train, run.datasets.sampler.get(), *order_sizes);
+  data::Sampling sampling;
+  if (run.datasets.train != nullptr)
+    sampling = make_sampling(training, *run.datasets.train, run.datasets.sampler.get(), *order_sizes);
   if (run.group.rank == 0)
     log_beginning(
-        training, *run.datasets.train, sampling,
+        training, run.datasets, sampling,
         {.world_size = run.group.world_size, .device = device, .replicas = run.replicas ? run.replicas->count() : 1});
   run.trainer.emplace(
       TrainerParts{.training = training,
@@ -431,8 +431,9 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
                    .start_patience = patience,
                    .module = *run.module,
                    .replicas = run.replicas.get(),
-                   .train_data = *run.datasets.train,
+                   .train_data = run.datasets.train.get(),
                    .sampling = sampling,
+                   .train_streams = run.datasets.iterable_train.get(),
                    .validation_data = run.datasets.validation.get(),
                    .turns = run.turns,
                    .group = run.group,

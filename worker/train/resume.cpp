@@ -33,12 +33,30 @@ Result<void> compare_order_sizes(const checkpoint::Restored& from, const Trainin
   return {};
 }
 
+/// For a training set without a size.
+Result<Position> position_in_streams(const checkpoint::Restored& from, const TrainingValues& values,
+                                     const ResumeOptions& options) {
+  if (values.epoch_samples != unknown_epoch_samples) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} is {} samples into an epoch of data with a size, and the training set has none: it was "
+                            "saved with other data; take the same, or set checkpoint.resume to none to train afresh",
+                            from.uri, values.position.samples));
+  }
+  if (from.world_size == options.world_size || options.streams->is_interleaved()) return values.position;
+  return fail(ErrorKind::invalid,
+              fmt::format("{} is {} samples into an epoch of {} ranks' streams, and there are {} ranks now: only a "
+                          "training set whose is_interleaved() is true goes on with another number of ranks; start {} "
+                          "ranks, or set checkpoint.resume to none to train afresh",
+                          from.uri, values.position.samples, from.world_size, options.world_size, from.world_size));
+}
+
 }  // namespace
 
 Result<Position> position_to_resume(const checkpoint::Restored& from, const TrainingValues& values,
                                     const ResumeOptions& options) {
   const Position& saved = values.position;
   if (saved.samples == 0) return saved;  // The next epoch may have any size.
+  if (options.streams != nullptr) return position_in_streams(from, values, options);
   const std::int64_t size = data::epoch_samples(options.sampling, options.world_size);
   const std::int64_t saved_size = values.epoch_samples.value_or(options.sampling.dataset_samples);
   if (!options.sampling.is_shared && from.world_size != options.world_size) {
@@ -86,7 +104,7 @@ void log_resumed(const checkpoint::Restored& from, const ResumeOptions& options)
   const std::int64_t world_size = options.world_size;
   logging::info("resumed from a checkpoint", {{"step", from.step}, {"uri", from.uri}, {"local", from.is_local}});
   if (from.world_size == world_size) return;
-  logging::info(options.sampling.is_shared
+  logging::info(options.streams != nullptr || options.sampling.is_shared
                     ? "the checkpoint is of another number of ranks: the samples go on in the same order"
                     : "the checkpoint is of another number of ranks: each goes on in an order of its own, so that the "
                       "epoch may repeat samples or leave some out",

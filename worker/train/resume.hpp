@@ -18,15 +18,16 @@ struct Resumed {
 };
 
 struct ResumeOptions {
-  data::Sampling sampling;      ///< Sampling of this run.
-  std::int64_t world_size = 1;  ///< Number of ranks of this run.
-  bool is_rank0 = false;        ///< Rank 0 writes the log lines.
+  data::Sampling sampling;                   ///< Sampling of this run, unless it has `streams`.
+  const IterableDataset* streams = nullptr;  ///< Not nullptr: the run trains on these.
+  std::int64_t world_size = 1;               ///< Number of ranks of this run.
+  bool is_rank0 = false;                     ///< Rank 0 writes the log lines.
 };
 
 /// The position in this run's epochs at which training goes on after the checkpoint `from` with `values`. It is that of
 /// the checkpoint, unless ranks with orders of their own have another number now: each rank then goes on after as large
 /// a part of its order as was done. ErrorKind::invalid when an epoch was begun whose size this run's epochs do not
-/// have. Pure.
+/// have, or, with streams, by another number of ranks, unless they are interleaved. Pure.
 [[nodiscard]] Result<Position> position_to_resume(const checkpoint::Restored& from, const TrainingValues& values,
                                                   const ResumeOptions& options);
 

@@ -20,8 +20,8 @@ bool is_unset(const api::Every& every) {
 
 }  // namespace
 
-Schedule::Schedule(const api::TrainingSpec& training, const api::Every& checkpoint_every, std::int64_t samples,
-                   std::int64_t world_size, const api::Every& copies_every)
+Schedule::Schedule(const api::TrainingSpec& training, const api::Every& checkpoint_every,
+                   std::optional<std::int64_t> samples, std::int64_t world_size, const api::Every& copies_every)
     : log_every_{training.log_every},
       validate_every_{training.validate_every.value_or(each_epoch)},
       checkpoint_every_{is_unset(checkpoint_every) ? each_epoch : checkpoint_every},
@@ -33,7 +33,7 @@ Schedule::Schedule(const api::TrainingSpec& training, const api::Every& checkpoi
       samples_per_step_{samples_per_batch_ * training.accumulate_grad_batches},
       epochs_{training.epochs},
       max_steps_{training.max_steps} {
-  check(samples_ > 0 && samples_per_step_ > 0, "there are samples to train on");
+  check(samples_.value_or(1) > 0 && samples_per_step_ > 0, "there are samples to train on");
   if (!epochs_ && !max_steps_) epochs_ = 1;
 }
 
@@ -43,44 +43,47 @@ bool Schedule::is_finished(const Position& position) const {
 
 Position Schedule::next(const Position& position) const {
   const std::int64_t samples = position.samples + samples_per_step_;
-  if (samples >= samples_) return {.step = position.step + 1, .epoch = position.epoch + 1, .samples = 0};
+  if (samples >= epoch_samples()) return {.step = position.step + 1, .epoch = position.epoch + 1, .samples = 0};
   return {.step = position.step + 1, .epoch = position.epoch, .samples = samples};
 }
 
 std::int64_t Schedule::batches(const Position& position) const {
-  const std::int64_t samples = std::min(samples_per_step_, samples_ - position.samples);
+  const std::int64_t samples = std::min(samples_per_step_, epoch_samples() - position.samples);
   return (samples + samples_per_batch_ - 1) / samples_per_batch_;
 }
 
-std::int64_t Schedule::total_steps(const Position& position) const {
+std::optional<std::int64_t> Schedule::total_steps(const Position& position) const {
   if (is_finished(position)) return position.step;
+  if (!samples_) return max_steps_;
   std::int64_t total = std::numeric_limits<std::int64_t>::max();
   if (epochs_) {
-    const auto steps_for = [&](std::int64_t samples) { return (samples + samples_per_step_ - 1) / samples_per_step_; };
-    total =
-        position.step + steps_for(samples_ - position.samples) + (*epochs_ - position.epoch - 1) * steps_for(samples_);
+    total = position.step + steps_for(*samples_ - position.samples) +
+            (*epochs_ - position.epoch - 1) * steps_for(*samples_);
   }
   return max_steps_ ? std::min(total, *max_steps_) : total;
 }
 
-std::int64_t Schedule::epochs(const Position& position) const {
-  const std::int64_t steps_left = total_steps(position) - position.step;
-  const std::int64_t steps_per_epoch = (samples_ + samples_per_step_ - 1) / samples_per_step_;
-  const std::int64_t steps_left_in_epoch = (samples_ - position.samples + samples_per_step_ - 1) / samples_per_step_;
+std::optional<std::int64_t> Schedule::epochs(const Position& position) const {
+  if (!samples_) return max_steps_ ? std::nullopt : epochs_;
+  const std::int64_t steps_left = *total_steps(position) - position.step;
+  const std::int64_t steps_left_in_epoch = steps_for(*samples_ - position.samples);
   const std::int64_t begun = position.epoch + (steps_left > 0 || position.samples > 0 ? 1 : 0);
   const std::int64_t beyond = std::max<std::int64_t>(0, steps_left - steps_left_in_epoch);
+  const std::int64_t steps_per_epoch = steps_for(*samples_);
   return std::max<std::int64_t>(1, begun + (beyond + steps_per_epoch - 1) / steps_per_epoch);
 }
 
-std::int64_t Schedule::samples_left(const Position& position) const {
-  const auto steps_for = [&](std::int64_t samples) { return (samples + samples_per_step_ - 1) / samples_per_step_; };
-  const std::int64_t steps = total_steps(position) - position.step;
-  const std::int64_t steps_in_epoch = steps_for(samples_ - position.samples);
+std::optional<std::int64_t> Schedule::samples_left(const Position& position) const {
+  const auto total = total_steps(position);
+  if (!total) return std::nullopt;
+  const std::int64_t steps = *total - position.step;
+  if (!samples_) return steps * samples_per_step_;
+  const std::int64_t steps_in_epoch = steps_for(*samples_ - position.samples);
   if (steps < steps_in_epoch) return steps * samples_per_step_;
   // The last step of an epoch may have fewer samples than the others.
   const std::int64_t beyond = steps - steps_in_epoch;
-  const std::int64_t steps_per_epoch = steps_for(samples_);
-  return samples_ - position.samples + beyond / steps_per_epoch * samples_ +
+  const std::int64_t steps_per_epoch = steps_for(*samples_);
+  return *samples_ - position.samples + beyond / steps_per_epoch * *samples_ +
          beyond % steps_per_epoch * samples_per_step_;
 }
 

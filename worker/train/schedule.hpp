@@ -19,31 +19,35 @@ struct Position {
 /// When a run steps, logs, validates, saves and ends. Pure.
 class Schedule {
  public:
-  /// `samples`: those of an epoch of the whole job, at least 1.
-  Schedule(const api::TrainingSpec& training, const api::Every& checkpoint_every, std::int64_t samples,
+  /// `samples`: those of an epoch of the whole job, at least 1; nothing where they end by themselves.
+  Schedule(const api::TrainingSpec& training, const api::Every& checkpoint_every, std::optional<std::int64_t> samples,
            std::int64_t world_size, const api::Every& copies_every = {});
 
-  /// How many samples an epoch of the whole job has.
-  [[nodiscard]] std::int64_t epoch_samples() const { return samples_; }
   [[nodiscard]] bool is_finished(const Position& position) const;
+  /// The step that `position` will have when the run is finished; the most that it may have where epochs end by
+  /// themselves, and nothing where only they end the run.
+  [[nodiscard]] std::optional<std::int64_t> total_steps(const Position& position) const;
+  /// How many epochs the run has, including one that is only begun when maxSteps ends it; nothing if that is not known.
+  [[nodiscard]] std::optional<std::int64_t> epochs(const Position& position) const;
+  /// How many samples the whole job still has to train on; nothing if the number of steps is not known.
+  [[nodiscard]] std::optional<std::int64_t> samples_left(const Position& position) const;
+
+  // These need the samples of an epoch:
+  /// How many samples an epoch of the whole job has.
+  [[nodiscard]] std::int64_t epoch_samples() const { return samples_.value(); }
   /// The position after one more step.
   [[nodiscard]] Position next(const Position& position) const;
-  /// The step that `position` will have when the run is finished.
-  [[nodiscard]] std::int64_t total_steps(const Position& position) const;
-  /// How many epochs the run has, including one that is only begun when maxSteps ends it.
-  [[nodiscard]] std::int64_t epochs(const Position& position) const;
-  /// How many samples the whole job still has to train on.
-  [[nodiscard]] std::int64_t samples_left(const Position& position) const;
   /// The place in its epoch at which the last step before `position` ended.
   [[nodiscard]] std::int64_t end_in_epoch(const Position& position) const {
-    return position.samples == 0 ? samples_ : position.samples;
+    return position.samples == 0 ? epoch_samples() : position.samples;
   }
+  /// How many batches each rank trains on in the step that begins at `position`: fewer in an epoch's last step.
+  [[nodiscard]] std::int64_t batches(const Position& position) const;
+
   /// Number in its epoch, from 0, of the first batch of the step that begins at `position`.
   [[nodiscard]] std::int64_t batch_index(const Position& position) const {
     return position.samples / samples_per_batch_;
   }
-  /// How many batches each rank trains on in the step that begins at `position`: fewer in an epoch's last step.
-  [[nodiscard]] std::int64_t batches(const Position& position) const;
   /// The position in the epoch's samples of batch `batch` of the step that begins at `position`.
   [[nodiscard]] std::int64_t batch_begin(const Position& position, std::int64_t batch) const {
     return position.samples + batch * samples_per_batch_;
@@ -67,6 +71,9 @@ class Schedule {
 
  private:
   [[nodiscard]] bool is_due(const api::Every& every, const Position& position) const;
+  [[nodiscard]] std::int64_t steps_for(std::int64_t samples) const {
+    return (samples + samples_per_step_ - 1) / samples_per_step_;
+  }
 
   api::Every log_every_;
   api::Every validate_every_;
@@ -74,7 +81,7 @@ class Schedule {
   api::Every copies_every_;     // Nothing set: no copies.
   api::Every snapshots_every_;  // Nothing set: no snapshots.
   api::Every checks_every_;     // Nothing set: no checks of the parameters.
-  std::int64_t samples_;
+  std::optional<std::int64_t> samples_;
   std::int64_t samples_per_batch_;  // of the whole job
   std::int64_t samples_per_step_;
   std::optional<std::int64_t> epochs_;

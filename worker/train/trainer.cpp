@@ -15,6 +15,7 @@
 #include "worker/dist/wait_or_fail.hpp"
 #include "worker/train/initial_weights.hpp"
 #include "worker/train/named_tensors.hpp"
+#include "worker/train/streamed_batches.hpp"
 #include "worker/train/watched_metric.hpp"
 
 namespace trainyard::train {
@@ -36,7 +37,9 @@ strategy::WaitForWork follow_or_wait(const TrainerParts& parts) {
 
 Trainer::Trainer(TrainerParts parts)
     : parts_{std::move(parts)},
-      schedule_{parts_.training, parts_.checkpoint_every, data::epoch_samples(parts_.sampling, parts_.group.world_size),
+      schedule_{parts_.training, parts_.checkpoint_every,
+                parts_.train_data ? std::optional{data::epoch_samples(parts_.sampling, parts_.group.world_size)}
+                                  : std::nullopt,
                 parts_.group.world_size, parts_.copies_every},
       context_{{.process_group = parts_.group.process_group,
                 .communicator = *parts_.group.communicator,
@@ -99,9 +102,7 @@ rank::RankEnd Trainer::run() {
 rank::RankEnd Trainer::train() {
   if (auto begun = begin(); !begun) return begun.error();
   if (auto done = catch_up_on_validation(); !done) return done.error();
-  batches_ = open_batches(
-      schedule_, position_, parts_.train_data, parts_.sampling, parts_.training,
-      {.self = {.rank = parts_.group.rank, .world_size = parts_.group.world_size}, .device = parts_.device});
+  batches_ = open_batches();
   while (!is_over()) {
     if (parts_.tracer != nullptr) parts_.tracer->before_step();
     const auto flags = take_step();
@@ -164,14 +165,6 @@ void Trainer::add_model_to_state() {
   state_ = std::move(state);
 }
 
-/// True when any rank was asked to stop.
-OrEnd<bool> Trainer::is_stop_asked() {
-  agreement_.begin(own_flags());
-  const auto flags = agreement_.finish();
-  if (!flags) return lost(Stage::step, flags.error());
-  return flags->is_stop_asked;
-}
-
 /// True when there was a checkpoint to resume from.
 OrEnd<bool> Trainer::restore() {
   const auto resumed = train::resume(*parts_.checkpointer, state_, resume_options());
@@ -215,6 +208,19 @@ OrEnd<void> Trainer::load_weights(bool has_resumed) {
   return {};
 }
 
+std::unique_ptr<StepBatches> Trainer::open_batches() {
+  const BatchPlace place{.self = {.rank = parts_.group.rank, .world_size = parts_.group.world_size},
+                         .device = parts_.device};
+  if (parts_.train_streams == nullptr)
+    return open_sampled_batches(schedule_, position_, *parts_.train_data, parts_.sampling, parts_.training, place);
+  return std::make_unique<StreamedBatches>(StreamedBatchesParts{.data = *parts_.train_streams,
+                                                                .training = parts_.training,
+                                                                .place = place,
+                                                                .process_group = parts_.group.process_group,
+                                                                .wait = follow_or_wait(parts_),
+                                                                .beat = [this] { parts_.link.beat(); }});
+}
+
 OrEnd<StepFlags> Trainer::take_step() {
   log_.timer().begin();
   log_.set_step(position_.step + 1);
@@ -240,12 +246,20 @@ OrEnd<StepFlags> Trainer::take_step() {
                                     .turn = bad->turn,
                                     .is_rewound = parts_.training.on_non_finite_loss == api::OnNonFiniteLoss::rewind}));
   }
+  log_.timer().end(observe::StepPart::communication);
+  {
+    const ProgramCall of_step{" in step ", position_.step + 1};
+    batches_->look_ahead();
+  }
+  log_.timer().end(observe::StepPart::data);
   if (auto updated = update(); !updated) return lost(Stage::step, updated.error());
   if (ema_) ema_->update();
 
-  const Position before = std::exchange(position_, schedule_.next(position_));
+  const auto end = batches_->finish_step(position_);
+  if (!end) return lost(Stage::step, end.error());
+  const Position before = std::exchange(position_, end->position);
   context_.set(position_.step, before.epoch);
-  log_.add_samples(data::samples_in(parts_.sampling, before.samples, schedule_.end_in_epoch(position_)));
+  log_.add_samples(end->samples);
   if (auto queued = end_queued_step(); !queued) return lost(Stage::step, queued.error());
   log_.timer().end(observe::StepPart::communication);
   if (batches_with_samples_ > 0) log_.timer().count_step();
@@ -259,12 +273,12 @@ OrEnd<StepFlags> Trainer::take_step() {
 
 Result<torch::Tensor> Trainer::train_on_batches() {
   const ProgramCall of_step{" in step ", position_.step + 1};
-  const std::int64_t count = schedule_.batches(position_);
+  const std::int64_t count = TRY(batches_->begin_step(position_));
   torch::Tensor losses;
   step_ids_.clear();
   batches_with_samples_ = 0;
   for (std::int64_t index = 0; index < count; ++index) {
-    const Batch batch = next_batch(*batches_);
+    const Batch batch = batches_->next();
     log_.timer().end(observe::StepPart::data);
     if (parts_.sample_record) step_ids_.push_back(batch.ids);
     // A batch without samples counts as one, so that what a callback logs after it has a weight.
@@ -417,7 +431,8 @@ void Trainer::set_lr() {
   const double factor = lr_factor(parts_.training,
                                   {.step = position_.step,
                                    .epoch = position_.epoch,
-                                   .total_steps = schedule_.total_steps(position_),
+                                   // Without a number there is no schedule that needs one: check_steps_are_known().
+                                   .total_steps = schedule_.total_steps(position_).value_or(1),
                                    .world_size = parts_.group.world_size},
                                   validation_.plateau());
   for (OptimizerTurn& turn : parts_.turns) turn.optimizer->set_lr_factor(factor);
@@ -428,25 +443,11 @@ bool Trainer::is_over() const {
   return schedule_.is_finished(position_) || callbacks_.is_ended() || validation_.reason_to_stop().has_value();
 }
 
-rank::RankEnd Trainer::preempted() const {
-  const bool is_saved = checkpoints_ && checkpoints_->last() && checkpoints_->last()->step == position_.step;
-  return train::preempted({.step = position_.step,
-                           .has_trained = last_loss_.defined(),
-                           .is_saving = checkpoints_.has_value(),
-                           .saved_as = is_saved ? checkpoints_->last()->uri : std::string{}});
-}
-
 StepFlags Trainer::own_flags() const {
   StepFlags flags = checkpoints_ ? checkpoints_->own_flags() : StepFlags{};
   flags.is_stop_asked = flags.is_stop_asked || parts_.link.is_stop_requested();
   flags.is_end_asked = callbacks_.wants_stop();
   return flags;
-}
-
-OrEnd<void> Trainer::settle() {
-  if (parts_.in_flight == nullptr) return {};
-  if (auto done = parts_.in_flight->finish(); !done) return lost(Stage::step, done.error());
-  return {};
 }
 
 const checkpoint::State& Trainer::current_state() {
@@ -457,7 +458,11 @@ const checkpoint::State& Trainer::current_state() {
   }
   callbacks_.before_save();
   TrainingValues values{.position = position_, .metrics = {}, .is_ended_by_callback = callbacks_.is_ended()};
-  if (data::has_epochs_of_own_size(parts_.sampling)) values.epoch_samples = schedule_.epoch_samples();
+  if (parts_.train_streams != nullptr) {
+    values.epoch_samples = unknown_epoch_samples;
+  } else if (data::has_epochs_of_own_size(parts_.sampling)) {
+    values.epoch_samples = schedule_.epoch_samples();
+  }
   values.order_sizes = parts_.sampling.order_sizes;
   validation_.add_to(values);
   state_.values = to_json(values);

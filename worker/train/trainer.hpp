@@ -14,14 +14,12 @@
 #include "include/trainyard/module.hpp"
 #include "storage/store.hpp"
 #include "worker/checkpoint/checkpointer.hpp"
-#include "worker/data/batch_loader.hpp"
 #include "worker/data/sampling.hpp"
 #include "worker/dist/group.hpp"
 #include "worker/dist/steps_in_flight.hpp"
 #include "worker/rank/rank_link.hpp"
 #include "worker/strategy/model_agreement.hpp"
 #include "worker/strategy/wait_for_work.hpp"
-#include "worker/train/batch_sequence.hpp"
 #include "worker/train/callbacks.hpp"
 #include "worker/train/checkpoint_driver.hpp"
 #include "worker/train/ema.hpp"
@@ -40,6 +38,7 @@
 #include "worker/train/schedule.hpp"
 #include "worker/train/snapshot_taker.hpp"
 #include "worker/train/step_agreement.hpp"
+#include "worker/train/step_batches.hpp"
 #include "worker/train/tracer.hpp"
 #include "worker/train/training_log.hpp"
 #include "worker/train/training_state.hpp"
@@ -57,9 +56,10 @@ struct TrainerParts {
   storage::S3Options weights_s3;                         ///< S3 settings for training.model.weights.
   checkpoint::StartPatience start_patience{};            ///< For the storage of the weights.
   Module& module;
-  ModuleReplicas* replicas = nullptr;  ///< They share this rank's batches; nullptr: `module` has none.
-  const Dataset& train_data;
-  data::Sampling sampling;                   ///< Of `train_data`.
+  ModuleReplicas* replicas = nullptr;   ///< They share this rank's batches; nullptr: `module` has none.
+  const Dataset* train_data = nullptr;  ///< nullptr: the training set is `train_streams`.
+  data::Sampling sampling;              ///< Of `train_data`.
+  const IterableDataset* train_streams = nullptr;
   const Dataset* validation_data = nullptr;  ///< nullptr: no validation.
   std::vector<OptimizerTurn>& turns;
   dist::Group& group;
@@ -99,9 +99,16 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] OrEnd<void> begin();
   /// Adds the model, the optimizers and the random generators to what is saved.
   void add_model_to_state();
-  [[nodiscard]] OrEnd<bool> is_stop_asked();
+  /// True when any rank was asked to stop.
+  [[nodiscard]] OrEnd<bool> is_stop_asked() {
+    agreement_.begin(own_flags());
+    const auto flags = agreement_.finish();
+    if (!flags) return lost(Stage::step, flags.error());
+    return flags->is_stop_asked;
+  }
   [[nodiscard]] OrEnd<bool> restore();
   [[nodiscard]] OrEnd<void> load_weights(bool has_resumed);
+  [[nodiscard]] std::unique_ptr<StepBatches> open_batches();
   [[nodiscard]] OrEnd<StepFlags> take_step();
   [[nodiscard]] Result<torch::Tensor> train_on_batches();
   [[nodiscard]] Result<void> finish_gradients() {
@@ -137,7 +144,13 @@ class Trainer final : private SavedTraining {
   [[nodiscard]] OrEnd<void> catch_up_on_validation();
   void set_lr();
   [[nodiscard]] bool is_over() const;
-  [[nodiscard]] rank::RankEnd preempted() const;
+  [[nodiscard]] rank::RankEnd preempted() const {
+    const bool is_saved = checkpoints_ && checkpoints_->last() && checkpoints_->last()->step == position_.step;
+    return train::preempted({.step = position_.step,
+                             .has_trained = last_loss_.defined(),
+                             .is_saving = checkpoints_.has_value(),
+                             .saved_as = is_saved ? checkpoints_->last()->uri : std::string{}});
+  }
 
   [[nodiscard]] StepFlags own_flags() const;
   /// Bounds how far the host is ahead of the device.
@@ -149,11 +162,18 @@ class Trainer final : private SavedTraining {
   }
   [[nodiscard]] bool is_rank0() const { return parts_.group.rank == 0; }
   [[nodiscard]] ResumeOptions resume_options() const {
-    return {.sampling = parts_.sampling, .world_size = parts_.group.world_size, .is_rank0 = is_rank0()};
+    return {.sampling = parts_.sampling,
+            .streams = parts_.train_streams,
+            .world_size = parts_.group.world_size,
+            .is_rank0 = is_rank0()};
   }
 
   [[nodiscard]] const Position& position() const override { return position_; }
-  [[nodiscard]] OrEnd<void> settle() override;
+  [[nodiscard]] OrEnd<void> settle() override {
+    if (parts_.in_flight == nullptr) return {};
+    if (auto done = parts_.in_flight->finish(); !done) return lost(Stage::step, done.error());
+    return {};
+  }
   [[nodiscard]] OrEnd<void> hold_parameters() override {
     if (const auto held = train::hold_parameters(parts_.turns); !held) return lost(Stage::step, held.error());
     return {};
@@ -171,11 +191,13 @@ class Trainer final : private SavedTraining {
   void report(std::string_view phase) override;
   void update_progress();
   /// How many samples the whole job still has to train on, if each epoch to come is as this one.
-  [[nodiscard]] std::int64_t samples_left() const {
+  [[nodiscard]] std::optional<std::int64_t> samples_left() const {
+    const auto left = schedule_.samples_left(position_);
+    if (parts_.train_streams != nullptr) return left;
     const std::int64_t places = schedule_.epoch_samples();
     const double share =
         static_cast<double>(data::samples_in(parts_.sampling, 0, places)) / static_cast<double>(places);
-    return std::llround(static_cast<double>(schedule_.samples_left(position_)) * share);
+    return std::llround(static_cast<double>(left.value()) * share);
   }
   [[nodiscard]] const rank::RankProgress& reported() const override { return progress_; }
 
@@ -199,7 +221,7 @@ class Trainer final : private SavedTraining {
   std::int64_t batches_with_samples_ = 0;  // of this rank's last step
   std::vector<torch::Tensor> step_ids_;    // of each batch of the step; only for the record of samples
   rank::RankProgress progress_;
-  std::unique_ptr<data::BatchLoader> batches_;  // nothing before the first position is known
+  std::unique_ptr<StepBatches> batches_;  // nothing before the first position is known
 };
 
 }  // namespace trainyard::train

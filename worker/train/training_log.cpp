@@ -11,6 +11,7 @@
 #include "common/try.hpp"
 #include "worker/train/batch_sequence.hpp"
 #include "worker/train/log_fields.hpp"
+#include "worker/train/streamed_batches.hpp"
 
 namespace trainyard::train {
 
@@ -32,7 +33,7 @@ void TrainingLog::log_learning_rate(double learning_rate) {
 }
 
 Result<void> TrainingLog::show_steps(rank::RankProgress& progress, const Position& position,
-                                     std::int64_t samples_left) {
+                                     std::optional<std::int64_t> samples_left) {
   const observe::RankTimes own{.node = parts_.node, .times = timer_.take()};
   const auto [values, notes] = TRY(metrics_.steps().reduce_with_note(parts_.communicator, to_line(own)));
   progress.loss = values.at("loss");
@@ -42,7 +43,7 @@ Result<void> TrainingLog::show_steps(rank::RankProgress& progress, const Positio
   } else {
     progress.step_milliseconds = step_milliseconds(own.times);
     progress.samples_per_second = speed_.take_rate(parts_.clock.instant());
-    const auto left = speed_.time_for(samples_left);
+    const auto left = samples_left ? speed_.time_for(*samples_left) : std::nullopt;
     progress.eta_seconds = left ? std::optional{left->count()} : std::nullopt;
   }
   std::vector<observe::RankTimes> ranks;
@@ -79,9 +80,11 @@ void TrainingLog::show(const observe::MetricValues& values, snapshot::Over over,
   if (parts_.log_files != nullptr) parts_.log_files->add(times, over, epoch);
 }
 
-void log_beginning(const api::TrainingSpec& training, const Dataset& samples, const data::Sampling& sampling,
+void log_beginning(const api::TrainingSpec& training, const Datasets& datasets, const data::Sampling& sampling,
                    const Computers& computers) {
   const std::int64_t world_size = computers.world_size;
+  const bool has_size = datasets.train != nullptr;
+  const nlohmann::json unknown;
   logging::info("training begins",
                 {{"model", training.model.name},
                  {"worldSize", world_size},
@@ -89,8 +92,8 @@ void log_beginning(const api::TrainingSpec& training, const Dataset& samples, co
                  {"threadsPerRank", at::get_num_threads()},
                  {"batchSize", training.batch_size},
                  {"effectiveBatchSize", training.batch_size * world_size * training.accumulate_grad_batches},
-                 {"trainingSamples", samples.size()},
-                 {"epochSamples", data::epoch_samples(sampling, world_size)}});
+                 {"trainingSamples", has_size ? nlohmann::json(datasets.train->size()) : unknown},
+                 {"epochSamples", has_size ? nlohmann::json(data::epoch_samples(sampling, world_size)) : unknown}});
   if (computers.replicas > 1) {
     const std::int64_t of_each = (training.batch_size + computers.replicas - 1) / computers.replicas;
     logging::info("each rank divides its batches among replicas of the model",
@@ -109,7 +112,8 @@ void log_beginning(const api::TrainingSpec& training, const Dataset& samples, co
          {"linear", training.optimizer.lr * api::lr_factor(api::LrScaling::linear, world_size)},
          {"sqrt", training.optimizer.lr * api::lr_factor(api::LrScaling::sqrt, world_size)}});
   }
-  const std::int64_t threads = loader_threads(training.data, samples);
+  const std::int64_t threads = has_size ? loader_threads(training.data, *datasets.train)
+                                        : stream_threads(training.data, *datasets.iterable_train);
   if (const auto asked = training.data.loader_threads; asked && *asked > threads) {
     logging::warn(
         "the data set is read by fewer threads than training.data.loaderThreads: only one may call it at once",

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "api/training_spec.hpp"
@@ -53,10 +54,10 @@ class TrainingLog {
   void resume() { speed_.resume(parts_.clock.instant()); }
 
   /// Reduces and shows what the steps since the last line have logged. `progress` has `position` already; its loss
-  /// and speed are set here. `samples_left`: of the whole training. Collective; waits for the device. Errors: the
-  /// group's.
+  /// and speed are set here. `samples_left`: of the whole training, if that is known. Collective; waits for the device.
+  /// Errors: the group's.
   [[nodiscard]] Result<void> show_steps(rank::RankProgress& progress, const Position& position,
-                                        std::int64_t samples_left);
+                                        std::optional<std::int64_t> samples_left);
   /// Reduces and shows the values of the epoch in which `position` is. Collective; waits for the device.
   [[nodiscard]] Result<void> show_epoch(const Position& position);
   void show_validation(const Position& position, const observe::MetricValues& values);
@@ -89,8 +90,8 @@ struct Computers {
 };
 
 /// Logs what is trained, on how many ranks, and what the number of ranks means for batch and learning rate.
-/// `sampling`: of `samples`.
-void log_beginning(const api::TrainingSpec& training, const Dataset& samples, const data::Sampling& sampling,
+/// `sampling`: of the training set of `datasets`, if that has a size.
+void log_beginning(const api::TrainingSpec& training, const Datasets& datasets, const data::Sampling& sampling,
                    const Computers& computers);
 
 /// Logs that the training has reached its end, with the metrics of its last validation.

@@ -20,6 +20,23 @@ using checkpoint::Placement;
 
 namespace {
 
+std::string model_fingerprint(const std::string& model_name, const Module& module) {
+  std::string layout;
+  for (const auto& tensors : {named_parameters(module), named_buffers(module)}) {
+    for (const auto& [name, tensor] : tensors) {
+      layout += fmt::format("{} {} [{}]\n", name, c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
+    }
+  }
+  const std::uint64_t model =
+      strategy::checksum({{"layout", torch::tensor(std::vector<int>{layout.begin(), layout.end()})}});
+  return fmt::format("{}-{:016x}", model_name, model);
+}
+
+std::string data_fingerprint(const std::string& id, const api::DataSpec& data) {
+  if (!id.empty()) return id;
+  return fmt::format("{} {}", api::name_of(data.format), data.uri.empty() ? data.path : data.uri);
+}
+
 nlohmann::json to_json(const BestValue& best) {
   return {{"metric", best.metric}, {"isHighest", best.mode == api::BestMode::max}, {"value", best.value}};
 }
@@ -154,20 +171,19 @@ Result<TrainingValues> parse_training_values(const nlohmann::json& object) {
 
 std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset,
                         const api::DataSpec& data, const Sampler* sampler) {
-  std::string layout;
-  for (const auto& tensors : {named_parameters(module), named_buffers(module)}) {
-    for (const auto& [name, tensor] : tensors) {
-      layout += fmt::format("{} {} [{}]\n", name, c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), ", "));
-    }
-  }
-  const std::uint64_t model =
-      strategy::checksum({{"layout", torch::tensor(std::vector<int>{layout.begin(), layout.end()})}});
-  std::string id = dataset.id();
-  if (id.empty()) id = fmt::format("{} {}", api::name_of(data.format), data.uri.empty() ? data.path : data.uri);
-  std::string text = fmt::format("{}-{:016x}/{}-{}", model_name, model, dataset.size(), id);
+  const std::string text = fmt::format("{}/{}-{}", model_fingerprint(model_name, module), dataset.size(),
+                                       data_fingerprint(dataset.id(), data));
   // The size of a rank's own sampler may depend on the number of ranks, with any of which a run may resume.
   if (!data.replace_sampler) return text + "/own orders";
   return sampler == nullptr ? text : text + fmt::format("/{} an epoch", sampler->size());
+}
+
+std::string fingerprint(const std::string& model_name, const Module& module, const Datasets& datasets,
+                        const api::DataSpec& data) {
+  if (datasets.iterable_train == nullptr)
+    return fingerprint(model_name, module, *datasets.train, data, datasets.sampler.get());
+  return fmt::format("{}/streams-{}", model_fingerprint(model_name, module),
+                     data_fingerprint(datasets.iterable_train->id(), data));
 }
 
 }  // namespace trainyard::train

@@ -53,6 +53,9 @@ struct EqualOnRanks {
                                            const RandomState& random, const EqualOnRanks& equal = {},
                                            const std::map<std::string, checkpoint::Shard>& shards = {});
 
+/// TrainingValues::epoch_samples where the training set has no size.
+constexpr std::int64_t unknown_epoch_samples = 0;
+
 /// The small values of a checkpoint.
 struct TrainingValues {
   Position position;
@@ -78,5 +81,9 @@ struct TrainingValues {
 /// their own. Samples are not read, because augmentation may change them at each start.
 [[nodiscard]] std::string fingerprint(const std::string& model_name, const Module& module, const Dataset& dataset,
                                       const api::DataSpec& data, const Sampler* sampler = nullptr);
+/// The fingerprint with the training set and sampler of `datasets`; "streams" takes the place of a size that there is
+/// not.
+[[nodiscard]] std::string fingerprint(const std::string& model_name, const Module& module, const Datasets& datasets,
+                                      const api::DataSpec& data);
 
 }  // namespace trainyard::train

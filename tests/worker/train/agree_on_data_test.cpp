@@ -122,6 +122,20 @@ std::unique_ptr<Dataset> images(std::int64_t samples) {
                                               torch::zeros({samples}, torch::kInt64));
 }
 
+class Streams final : public IterableDataset {
+ public:
+  explicit Streams(bool is_interleaved) : is_interleaved_{is_interleaved} {}
+  [[nodiscard]] std::unique_ptr<SampleStream> stream(std::int64_t /*epoch*/) const override { return nullptr; }
+  [[nodiscard]] bool is_interleaved() const override { return is_interleaved_; }
+
+ private:
+  bool is_interleaved_;
+};
+
+Datasets streams(bool is_interleaved) {
+  return {.train = nullptr, .iterable_train = std::make_unique<Streams>(is_interleaved)};
+}
+
 /// How each rank's agree_on_data() ends, where rank r has the data sets `sets_of(r)`.
 std::vector<std::string> outcomes_of(std::int64_t world_size,
                                      const std::function<Datasets(std::int64_t rank)>& sets_of) {
@@ -163,7 +177,13 @@ TEST(AgreeOnData, EndsEqualOnAllRanks) {
        [](std::int64_t rank) {
          return Datasets{.train = images(3), .validation = nullptr, .test = rank == 1 ? images(5) : nullptr};
        },
-       "the test set of rank 1 is not that of rank 0: rank 0 has none"}};
+       "the test set of rank 1 is not that of rank 0: rank 0 has none"},
+      {"streams", [](std::int64_t) { return streams(false); }, "agreed"},
+      {"streams that one rank deals out in another way", [](std::int64_t rank) { return streams(rank == 1); },
+       "the training set of rank 1 is not that of rank 0: rank 0 has a stream; rank 1 has an interleaved stream"},
+      {"streams and samples",
+       [](std::int64_t rank) { return rank == 1 ? Datasets{.train = images(3)} : streams(false); },
+       "the training set of rank 1 is not that of rank 0: rank 0 has a stream; rank 1 has 3 samples"}};
   for (const Case& c : cases) {
     const auto outcomes = outcomes_of(3, c.sets_of);
     EXPECT_TRUE(outcomes[0].starts_with(c.outcome)) << c.what << ": " << outcomes[0];
@@ -194,6 +214,10 @@ TEST(AgreeOnData, TellsAllRanksThatJoinTheSizesOfTheirOrders) {
     if (agreed) sizes[static_cast<std::size_t>(communicator.rank())] = *agreed;
   });
   for (const auto& of_rank : sizes) EXPECT_EQ(of_rank, (std::vector<std::int64_t>{7, 6, 5}));
+  group.run([&](checkpoint::Communicator& communicator) {
+    const auto agreed = agree_on_data(streams(true), /*joins=*/true, communicator);
+    EXPECT_TRUE(agreed && agreed->empty()) << "streams have no sizes";
+  });
 }
 
 }  // namespace

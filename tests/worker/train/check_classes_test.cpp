@@ -60,6 +60,14 @@ TEST(CheckClasses, RefusesDataWithMoreClassesThanTheModelHas) {
   EXPECT_EQ(checked.error().kind, ErrorKind::invalid);
   EXPECT_EQ(checked.error().message,
             "the test set has labels up to 2, but the model tells only 2 classes apart (0 to 1)" + advice);
+  struct LabeledStreams final : IterableDataset {
+    [[nodiscard]] std::unique_ptr<SampleStream> stream(std::int64_t /*epoch*/) const override { return nullptr; }
+    [[nodiscard]] std::int64_t classes() const override { return 3; }
+  };
+  EXPECT_EQ(check_classes(Classifier{2}, {.train = nullptr, .iterable_train = std::make_unique<LabeledStreams>()})
+                .error()
+                .message,
+            "the training set has labels up to 2, but the model tells only 2 classes apart (0 to 1)" + advice);
   Datasets without_validation;
   without_validation.train = labeled(1);
   EXPECT_TRUE(check_classes(Classifier{2}, without_validation));

@@ -101,7 +101,7 @@ rank::RankEnd train_on_device(Module& module, fakes::FakeRankLink& link, bool va
     });
     Trainer trainer{{.training = training,
                      .module = module,
-                     .train_data = data,
+                     .train_data = &data,
                      .sampling = make_sampling(training, data, nullptr, {}),
                      .validation_data = validates ? &data : nullptr,
                      .turns = turns,
@@ -305,7 +305,7 @@ struct EchoRun {
                      .checkpoint_every = checkpoint ? checkpoint->every : api::Every{},
                      .when_busy = checkpoint ? checkpoint->when_busy : api::WhenBusy::skip,
                      .module = module,
-                     .train_data = data,
+                     .train_data = &data,
                      .sampling = make_sampling(training, data, nullptr, {}),
                      .turns = turns,
                      .group = group,

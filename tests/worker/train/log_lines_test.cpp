@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "worker/train/batch_sequence.hpp"
 #include "worker/train/log_fields.hpp"
 #include "worker/train/log_files.hpp"
 #include "worker/train/training_log.hpp"
@@ -38,8 +39,23 @@ class Hundred final : public Dataset {
 
 std::string beginning_of(const api::TrainingSpec& training, const Computers& computers,
                          const Sampler* sampler = nullptr) {
-  const Hundred samples;
-  return log_of([&] { log_beginning(training, samples, make_sampling(training, samples, sampler, {}), computers); });
+  const Datasets datasets{.train = std::make_unique<Hundred>()};
+  return log_of(
+      [&] { log_beginning(training, datasets, make_sampling(training, *datasets.train, sampler, {}), computers); });
+}
+
+class Endless final : public IterableDataset {
+ public:
+  [[nodiscard]] std::unique_ptr<SampleStream> stream(std::int64_t /*epoch*/) const override { return nullptr; }
+};
+
+TEST(LogBeginning, HasNoNumbersOfSamplesWhereTheTrainingSetHasNoSize) {
+  const Datasets datasets{.train = nullptr, .iterable_train = std::make_unique<Endless>()};
+  api::TrainingSpec training;
+  training.data.loader_threads = 2;
+  const std::string log = log_of([&] { log_beginning(training, datasets, {}, {}); });
+  EXPECT_THAT(log, HasSubstr("trainingSamples=null  epochSamples=null\n"));
+  EXPECT_THAT(log, HasSubstr("loaderThreads=2  threads=1"));
 }
 
 TEST(LogBeginning, SaysHowLargeTheBatchOfAllRanksIs) {
@@ -143,6 +159,17 @@ TEST(LogStep, ShowsTheFirstStepWithoutASpeed) {
   const std::string later = log_of([] { log_step(fourth_of_nine(), {{"loss", 0.5}, {"lr", 0.25}}, {}); });
   EXPECT_THAT(later, HasSubstr("epoch=2  step=4  totalSteps=9  loss=0.5  samplesPerSecond=0"));
   EXPECT_THAT(later, HasSubstr("metrics={\"loss\":0.5,\"lr\":0.25}"));
+}
+
+TEST(LogStep, HasNoLastStepWhereThatIsNotKnown) {
+  rank::RankProgress progress = fourth_of_nine();
+  progress.total_steps.reset();
+  for (const bool is_first_step : {true, false}) {
+    EXPECT_THAT(log_of([&] {
+                  log_step(progress, {{"loss", 0.5}}, {.is_first_step = is_first_step});
+                }),
+                HasSubstr("step=4  totalSteps=null  loss=0.5"));
+  }
 }
 
 TEST(LogStep, WarnsOfTheFirstLossThatIsNotFinite) {

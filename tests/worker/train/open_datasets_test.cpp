@@ -132,6 +132,54 @@ TEST(OpenDatasets, NeedsSamplesForTheTaskOfTheJob) {
   }
 }
 
+class NoStreams final : public IterableDataset {
+ public:
+  [[nodiscard]] std::unique_ptr<SampleStream> stream(std::int64_t /*epoch*/) const override { return nullptr; }
+};
+
+TEST(OpenDatasets, TakesATrainingSetWithoutASizeAloneAndWhereItsStepsAreKnownIfTheyMustBe) {
+  struct Case {
+    std::string what;
+    bool has_train = false;
+    bool has_sampler = false;
+    api::LrScheduleName schedule = api::LrScheduleName::constant;
+    std::string message{};
+  };
+  const std::string reader = "the model's open_datasets() gave ";
+  const std::vector<Case> cases{
+      {.what = "alone"},
+      {.what = "beside another",
+       .has_train = true,
+       .message = reader + "two training sets, train and iterable_train: give one of them"},
+      {.what = "with a sampler",
+       .has_sampler = true,
+       .message = reader + "a sampler with iterable_train, whose samples have no numbers to draw: its streams give the "
+                           "order themselves"},
+      {.what = "with a schedule that ends",
+       .schedule = api::LrScheduleName::cosine,
+       .message = "training.lrSchedule.name cosine needs the number of the last step, which a training set without a "
+                  "size does not tell: set training.maxSteps"},
+  };
+  for (const Case& c : cases) {
+    OpeningModule module{[&](const DataSource& /*source*/) {
+      Datasets datasets;
+      datasets.iterable_train = std::make_unique<NoStreams>();
+      if (c.has_train) datasets.train = std::make_unique<data::ImageDataset>(make_small_dataset(20, 0));
+      if (c.has_sampler) datasets.sampler = make_sequential_sampler(3);
+      return datasets;
+    }};
+    Job job;
+    job.training.lr_schedule.name = c.schedule;
+    const auto opened = open_datasets(module, job, "", torch::kCPU, {});
+    EXPECT_EQ(opened ? "" : opened.error().message, c.message) << c.what;
+    if (!opened) {
+      EXPECT_EQ(opened.error().kind, ErrorKind::invalid) << c.what;
+    }
+    job.training.task = api::Task::validate;
+    EXPECT_FALSE(open_datasets(module, job, "", torch::kCPU, {})) << c.what << ": there is no validation set";
+  }
+}
+
 TEST(FindData, IsTheFolderOfTheJobWhereItIsOnThisMachine) {
   fakes::FakeRankLink link;
   const fakes::FakeClock clock;

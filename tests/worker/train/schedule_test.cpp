@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +56,24 @@ TEST(Schedule, EndsByEpochsOrStepsWhicheverComesFirst) {
     EXPECT_TRUE(schedule.is_finished(after_steps(schedule, c.steps))) << c.what;
     EXPECT_EQ(schedule.epochs(after_steps(schedule, c.steps)), c.shown_epochs) << c.what;
     EXPECT_EQ(schedule.samples_left(after_steps(schedule, c.steps)), 0) << c.what;
+  }
+}
+
+TEST(Schedule, OfEpochsThatEndByThemselvesKnowsOnlyWhatTheJobSays) {
+  struct Case {
+    std::optional<std::int64_t> epochs, max_steps;
+    std::optional<std::int64_t> shown_epochs, total_steps, samples_left;
+  };
+  const Position position{.step = 4, .epoch = 1, .samples = 20};
+  for (const Case& c : {Case{{}, {}, 1, 4, 0}, Case{3, {}, 3, {}, {}}, Case{{}, 9, {}, 9, 100}, Case{3, 9, {}, 9, 100},
+                        Case{1, 9, {}, 4, 0}}) {
+    const Schedule schedule{training(c.epochs, c.max_steps), {}, std::nullopt, 2};
+    const std::string what =
+        std::to_string(c.epochs.value_or(0)) + " epochs, " + std::to_string(c.max_steps.value_or(0)) + " steps";
+    EXPECT_EQ(schedule.epochs(position), c.shown_epochs) << what;
+    EXPECT_EQ(schedule.total_steps(position), c.total_steps) << what;
+    EXPECT_EQ(schedule.samples_left(position), c.samples_left) << what;
+    EXPECT_EQ(schedule.is_finished(position), c.samples_left == 0) << what;
   }
 }
 

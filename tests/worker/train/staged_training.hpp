@@ -94,7 +94,7 @@ inline std::vector<torch::Tensor> train_as_rank(const api::TrainingSpec& trainin
   });
   Trainer trainer{{.training = training,
                    .module = module,
-                   .train_data = data,
+                   .train_data = &data,
                    .sampling = make_sampling(training, data, nullptr, {}),
                    .turns = turns,
                    .group = group,

@@ -75,8 +75,9 @@ class TrainingRun {
   std::optional<std::string> sample_record;
   std::int64_t attempt = 1;
   std::int64_t training_samples = 100;
-  const Dataset* training_data = nullptr;                       ///< Not set: `training_samples` small samples.
-  std::function<const Sampler*(std::int64_t rank)> sampler_of;  ///< Not set: there is no sampler.
+  const Dataset* training_data = nullptr;                               ///< Not set: `training_samples` small samples.
+  std::function<const Sampler*(std::int64_t rank)> sampler_of;          ///< Not set: there is no sampler.
+  std::function<const IterableDataset*(std::int64_t rank)> streams_of;  ///< Set: they are trained on.
   std::int64_t validation_samples = 33;
   const Dataset* validation_data = nullptr;  ///< Not set: `validation_samples` small samples.
   std::vector<Rank> ranks;
@@ -95,6 +96,7 @@ class TrainingRun {
     Module& module = rank.other_module ? *rank.other_module : *rank.module;
     const auto small_training_data = make_small_dataset(training_samples, 0);
     const Dataset& samples = training_data == nullptr ? small_training_data : *training_data;
+    const IterableDataset* const streams = streams_of ? streams_of(thread.rank) : nullptr;
     const auto small_validation_data = make_small_dataset(validation_samples, 1);
     dist::Group group{.rank = thread.rank,
                       .world_size = thread.world_size,
@@ -142,8 +144,9 @@ class TrainingRun {
                      .checkpoint_spec = checkpoint ? &*checkpoint : nullptr,
                      .module = module,
                      .replicas = replicas.get(),
-                     .train_data = samples,
-                     .sampling = sampling_of(thread, samples),
+                     .train_data = streams == nullptr ? &samples : nullptr,
+                     .sampling = streams == nullptr ? sampling_of(thread, samples) : data::Sampling{},
+                     .train_streams = streams,
                      .validation_data = validation_data == nullptr ? &small_validation_data : validation_data,
                      .turns = turns,
                      .group = group,
