@@ -396,6 +396,7 @@ Result<TrainingSpec> parse_training_spec(const json& object) {
                      [&](FieldReader& stopping) { read_early_stopping(stopping, spec.early_stopping.emplace()); });
   fields.read("onNonFiniteLoss", spec.on_non_finite_loss, non_finite_names);
   read_precision(fields, spec.precision);
+  read_devices(fields, spec.device);
   fields.read_object("strategy", [&](FieldReader& strategy) { read_strategy(strategy, spec.strategy); });
   check_strategy(fields, spec);
   check_op(fields, spec);
@@ -453,6 +454,7 @@ json to_json(const TrainingSpec& spec) {
   if (spec.epochs) object["epochs"] = *spec.epochs;
   if (spec.max_steps) object["maxSteps"] = *spec.max_steps;
   if (spec.accumulate_grad_batches > 1) object["accumulateGradBatches"] = spec.accumulate_grad_batches;
+  add_devices(object, spec.device);
   if (spec.strategy != StrategySpec{}) object["strategy"] = to_json(spec.strategy);
   if (spec.lr_schedule != LrScheduleSpec{}) object["lrSchedule"] = to_json(spec.lr_schedule);
   if (spec.gradient_clip) object["gradientClip"] = to_json(*spec.gradient_clip);

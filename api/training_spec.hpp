@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/device_spec.hpp"
 #include "api/strategy_spec.hpp"
 #include "common/result.hpp"
 
@@ -169,6 +170,7 @@ struct TrainingSpec {
   /// Batches whose gradients are summed into one optimizer step; only the last of them is reduced over the ranks.
   std::int64_t accumulate_grad_batches = 1;
   OptimizerSpec optimizer;
+  DeviceSpec device;
   StrategySpec strategy;
   LrScheduleSpec lr_schedule;
   std::optional<GradientClipSpec> gradient_clip;  ///< Absent: gradients are not clipped.

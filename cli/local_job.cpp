@@ -22,10 +22,12 @@ namespace {
 
 using nlohmann::json;
 
-/// Sets gpusPerPod, and leaves out the GPUs that containers ask for, which would have to be as many. Without GPUs it
-/// replaces strategy.processGroupBackend nccl, which would be refused, by auto.
+/// Sets gpusPerPod, and leaves out what would have to agree with it: training.devices, and the GPUs that containers ask
+/// for. Without GPUs it also leaves out training.accelerator, and replaces strategy.processGroupBackend nccl by auto.
 void set_gpus(json& spec, std::int64_t per_pod) {
   spec["gpusPerPod"] = per_pod;
+  if (spec.contains("training")) spec["training"].erase("devices");
+  if (spec.contains("training") && per_pod == 0) spec["training"].erase("accelerator");
   const auto backend = "/training/strategy/processGroupBackend"_json_pointer;
   if (per_pod == 0 && spec.contains(backend) && spec.at(backend) == "nccl") spec[backend] = "auto";
   const auto containers = "/template/spec/containers"_json_pointer;
@@ -37,6 +39,19 @@ void set_gpus(json& spec, std::int64_t per_pod) {
       }
     }
   }
+}
+
+bool asks_for_gpus(const json& spec) {
+  const auto accelerator = spec.value("/training/accelerator"_json_pointer, "auto");
+  return accelerator == "gpu" || accelerator == "cuda";
+}
+
+Result<void> check_accelerator(const json& spec, bool has_gpus) {
+  if (has_gpus || !asks_for_gpus(spec)) return {};
+  return fail(
+      ErrorKind::invalid,
+      "the job asks for GPUs (spec.training.accelerator is gpu), but this machine has none: name auto or cpu to "
+      "train on the CPU");
 }
 
 bool has_replicas_in_ranks_of(const json& spec) {
@@ -57,6 +72,7 @@ Result<void> fit_gpus(json& spec, const std::vector<std::string>& gpus, std::vec
   const std::int64_t per_pod = spec.value("gpusPerPod", std::int64_t{1});
   const std::int64_t replicas = spec.value("replicas", std::int64_t{1});
   if (per_pod == 0) return {};
+  TRY(check_accelerator(spec, !gpus.empty()));
   if (gpus.empty()) {
     notes.push_back(
         fmt::format("This machine has no GPU: gpusPerPod is 0 instead of {}, and training runs on the CPU.", per_pod));
@@ -182,7 +198,9 @@ Result<LocalJob> with_devices_of_one_rank(json job, std::int64_t device_count, b
 
 }  // namespace
 
-Result<LocalJob> with_devices(json job, std::int64_t device_count, bool has_gpus) {
+Result<LocalJob> with_devices(json job, std::int64_t device_count, bool machine_has_gpus) {
+  const bool has_gpus = machine_has_gpus && job.at("spec").value("/training/accelerator"_json_pointer, "auto") != "cpu";
+  TRY(check_accelerator(job.at("spec"), has_gpus));
   if (has_replicas_in_ranks(job)) return with_devices_of_one_rank(std::move(job), device_count, has_gpus);
   json& spec = job.at("spec");
   const std::int64_t rank_count = device_count;

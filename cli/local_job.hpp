@@ -46,10 +46,11 @@ struct LocalJob {
 /// certain numbers of ranks.
 [[nodiscard]] Result<void> check_rank_count(const nlohmann::json& job, std::int64_t rank_count);
 
-/// `job` (valid, defaults filled in) with `device_count` pods of one rank, each with a GPU where `has_gpus`, and with a
-/// note where that is not what it asks for. Where has_replicas_in_ranks() it has one pod, whose rank has so many GPUs,
-/// or replicas on the CPU. ErrorKind::invalid when the job cannot have so many.
-[[nodiscard]] Result<LocalJob> with_devices(nlohmann::json job, std::int64_t device_count, bool has_gpus);
+/// `job` (valid, defaults filled in) with `device_count` pods of one rank, and with a note where that is not what it
+/// asks for. Each has a GPU where `machine_has_gpus`, unless the job names the CPU. Where has_replicas_in_ranks() it
+/// has one pod, whose rank has so many GPUs, or replicas on the CPU. ErrorKind::invalid when the job cannot have so
+/// many.
+[[nodiscard]] Result<LocalJob> with_devices(nlohmann::json job, std::int64_t device_count, bool machine_has_gpus);
 
 /// The CRD's bound of spec.restart.application.max and spec.restart.infrastructure.max.
 inline constexpr std::int64_t restarts_max_limit = 1'000'000;

@@ -68,9 +68,9 @@ struct Machine {
 };
 
 /// Leaves `machine` the devices that are chosen. Without GPUs a number of devices is one of processes on the CPU.
-Result<void> choose_devices(const local::DeviceChoice& choice, Machine& machine) {
+Result<void> choose_devices(const api::DeviceChoice& choice, Machine& machine) {
   std::vector<std::string>& gpus = *machine.kubelet.gpus;
-  if (gpus.empty() && choice.kind == local::DeviceChoice::Kind::first) {
+  if (gpus.empty() && choice.kind == api::DeviceChoice::Kind::first) {
     machine.device_count = choice.count;
     return {};
   }
@@ -80,7 +80,7 @@ Result<void> choose_devices(const local::DeviceChoice& choice, Machine& machine)
 }
 
 /// Leaves `machine` the GPUs that no other process uses, as many of them as `choice` asks for.
-Result<void> choose_free_devices(const std::optional<local::DeviceChoice>& choice, Machine& machine) {
+Result<void> choose_free_devices(const std::optional<api::DeviceChoice>& choice, Machine& machine) {
   std::vector<std::string>& gpus = *machine.kubelet.gpus;
   if (gpus.empty()) return choice ? choose_devices(*choice, machine) : Result<void>{};
   auto free = TRY(local::find_free_gpus(gpus));
@@ -233,16 +233,16 @@ int run_file(const RunOptions& options) {
     std::fprintf(stderr, "error: %s\n", hosts.error().message.c_str());
     return exit_usage;
   }
-  std::optional<local::DeviceChoice> devices;
+  std::optional<api::DeviceChoice> devices;
   if (options.devices) {
-    const auto choice = local::parse_devices(*options.devices);
+    const auto choice = api::parse_devices(*options.devices);
     if (!choice) {
       std::fprintf(stderr, "error: --devices: %s\n", choice.error().message.c_str());
       return exit_usage;
     }
     devices = *choice;
   }
-  if (options.auto_select_gpus && devices && devices->kind == local::DeviceChoice::Kind::listed) {
+  if (options.auto_select_gpus && devices && devices->kind == api::DeviceChoice::Kind::listed) {
     std::fprintf(stderr, "error: --auto-select-gpus chooses the GPUs itself: let --devices say how many, or -1\n");
     return exit_usage;
   }

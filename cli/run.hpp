@@ -17,7 +17,7 @@ struct RunOptions {
   std::string worker;                ///< Path of trainyard-worker; empty: in this program's folder, else in PATH.
   HostOptions hosts;
   std::optional<std::int64_t> rank_count;    ///< With hosts; empty: the job's own.
-  std::optional<std::string> devices;        ///< See local::parse_devices. Absent: those that the job asks for.
+  std::optional<std::string> devices;        ///< See api::parse_devices. Absent: those that the job asks for.
   std::optional<std::int64_t> restarts_max;  ///< Limit for each cause. Absent: the limits of the job's spec.restart.
   bool auto_select_gpus = false;             ///< Only GPUs that no other process uses.
 };

@@ -14,67 +14,22 @@
 #include "common/try.hpp"
 
 namespace trainyard::local {
-namespace {
-
-/// Also bounds what a long text can make us hold.
-constexpr std::int64_t device_count_max = 1024;
-
-tl::unexpected<Error> no_choice(std::string_view text, std::string_view fault) {
-  return fail(ErrorKind::invalid,
-              fmt::format("'{}' does not choose devices: {}; write a number of devices (3), -1 for all, or their "
-                          "numbers ('[1, 3]', or '1,' for number 1 alone)",
-                          keep_beginning(text, 80), fault));
-}
-
-Result<DeviceChoice> parse_list(std::string_view text, std::string_view list) {
-  DeviceChoice choice{.kind = DeviceChoice::Kind::listed, .count = 0};
-  while (!trim(list).empty()) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    const std::string_view word = trim(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
-    const auto index = parse_number<std::int64_t>(word);
-    if (!index) return no_choice(text, fmt::format("'{}' is not a whole number", keep_beginning(word, 80)));
-    if (*index < 0 || *index >= device_count_max)
-      return no_choice(text, fmt::format("{} is not a device number", *index));
-    if (std::ranges::find(choice.indices, *index) != choice.indices.end())
-      return no_choice(text, fmt::format("device {} is there twice", *index));
-    choice.indices.push_back(*index);
-  }
-  if (choice.indices.empty()) return no_choice(text, "it names none");
-  return choice;
-}
-
-}  // namespace
-
-Result<DeviceChoice> parse_devices(std::string_view text) {
-  std::string_view list = trim(text);
-  const bool is_in_brackets = list.starts_with('[') && list.ends_with(']') && list.size() >= 2;
-  if (is_in_brackets) return parse_list(text, list.substr(1, list.size() - 2));
-  if (list.find(',') != std::string_view::npos) return parse_list(text, list);
-  const auto count = parse_number<std::int64_t>(list);
-  if (!count) return no_choice(text, "it is not a whole number");
-  if (*count == -1) return DeviceChoice{};
-  if (*count < 1 || *count > device_count_max)
-    return no_choice(text, fmt::format("the number of devices is 1 to {}, or -1", device_count_max));
-  return DeviceChoice{.kind = DeviceChoice::Kind::first, .count = *count};
-}
-
-Result<std::vector<std::string>> choose_gpus(const DeviceChoice& choice, const std::vector<std::string>& gpus) {
+Result<std::vector<std::string>> choose_gpus(const api::DeviceChoice& choice, const std::vector<std::string>& gpus) {
   const std::string available =
       gpus.empty() ? "this machine has no GPU" : fmt::format("this machine has {}, counted from 0", gpus.size());
   std::vector<std::string> chosen;
   switch (choice.kind) {
-    case DeviceChoice::Kind::all:
+    case api::DeviceChoice::Kind::all:
       if (gpus.empty()) return fail(ErrorKind::invalid, fmt::format("all GPUs are asked for, but {}", available));
       return gpus;
-    case DeviceChoice::Kind::first:
+    case api::DeviceChoice::Kind::first:
       if (choice.count > static_cast<std::int64_t>(gpus.size()))
         return fail(ErrorKind::invalid,
                     fmt::format("{} asked for, but {}",
                                 choice.count == 1 ? "1 GPU is" : fmt::format("{} GPUs are", choice.count), available));
       chosen.assign(gpus.begin(), gpus.begin() + choice.count);
       return chosen;
-    case DeviceChoice::Kind::listed:
+    case api::DeviceChoice::Kind::listed:
       break;
   }
   for (const std::int64_t index : choice.indices) {
@@ -204,13 +159,13 @@ Result<std::vector<std::string>> find_free_gpus(const std::vector<std::string>& 
   return free;
 }
 
-Result<std::vector<std::string>> choose_free_gpus(const std::optional<DeviceChoice>& choice,
+Result<std::vector<std::string>> choose_free_gpus(const std::optional<api::DeviceChoice>& choice,
                                                   std::vector<std::string> free, std::size_t gpu_count) {
   if (free.empty()) {
     return fail(ErrorKind::unavailable,
                 fmt::format("other processes use all {} GPUs of this machine (nvidia-smi lists them)", gpu_count));
   }
-  if (!choice || choice->kind != DeviceChoice::Kind::first) return free;
+  if (!choice || choice->kind != api::DeviceChoice::Kind::first) return free;
   const auto asked = static_cast<std::size_t>(choice->count);
   if (free.size() < asked) {
     return fail(ErrorKind::unavailable, fmt::format("{} GPUs are asked for, and other processes use {} of the {} of "

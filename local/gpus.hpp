@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/device_spec.hpp"
 #include "common/result.hpp"
 
 namespace trainyard::local {
@@ -17,21 +18,8 @@ namespace trainyard::local {
 [[nodiscard]] std::vector<std::string> find_gpus(const std::optional<std::string>& visible_devices,
                                                  std::string_view device_folder = "/dev");
 
-/// The devices that a user asks for, in the words of PyTorch Lightning's `devices` but for `auto`.
-struct DeviceChoice {
-  enum class Kind { all, first, listed };
-  Kind kind = Kind::all;
-  std::int64_t count = 0;               ///< first: so many, at least 1.
-  std::vector<std::int64_t> indices{};  ///< listed: their numbers, each once.
-  bool operator==(const DeviceChoice&) const = default;
-};
-
-/// Reads `3` (the first three), `-1` (all), `[1, 3]` or `1, 3` (these two), and `1,` (number 1 alone). Pure.
-/// ErrorKind::invalid says what is wrong with any other text.
-[[nodiscard]] Result<DeviceChoice> parse_devices(std::string_view text);
-
 /// The GPUs of `gpus` that `choice` asks for. Pure. ErrorKind::invalid names what is asked for and what there is.
-[[nodiscard]] Result<std::vector<std::string>> choose_gpus(const DeviceChoice& choice,
+[[nodiscard]] Result<std::vector<std::string>> choose_gpus(const api::DeviceChoice& choice,
                                                            const std::vector<std::string>& gpus);
 
 /// The UUIDs of the GPUs in `gpus` on which no process computes, by NVIDIA's management library. Numbers are
@@ -44,7 +32,7 @@ struct DeviceChoice {
 /// The GPUs of `free` that `choice` asks for; all of `free` without a choice. `free` are the GPUs that no process uses,
 /// of `gpu_count` in this machine. `choice` lists no numbers. Pure. ErrorKind::unavailable, with how many are in use,
 /// where fewer are free than are asked for, or none is.
-[[nodiscard]] Result<std::vector<std::string>> choose_free_gpus(const std::optional<DeviceChoice>& choice,
+[[nodiscard]] Result<std::vector<std::string>> choose_free_gpus(const std::optional<api::DeviceChoice>& choice,
                                                                 std::vector<std::string> free, std::size_t gpu_count);
 
 /// `gpus` without `taken`. Each name in `taken` removes one equal name: a name that occurs twice is two GPUs.

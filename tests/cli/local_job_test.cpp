@@ -45,6 +45,45 @@ TEST(AdaptToMachine, WithoutGpusGlooCarriesTheExchanges) {
   }
 }
 
+TEST(AdaptToMachine, WithoutGpusNoRankHasNumbersOfDevices) {
+  json job = a_job(training);
+  job["spec"]["gpusPerPod"] = 4;
+  job["spec"]["training"]["devices"] = 4;
+  const auto adapted = adapt_to_machine(job, {}, {}, "/run/checkpoints");
+  ASSERT_TRUE(adapted) << adapted.error().message;
+  EXPECT_FALSE(adapted->object["spec"]["training"].contains("devices"));
+  EXPECT_TRUE(api::validate_training_job(adapted->object).empty());
+}
+
+TEST(AdaptToMachine, WithoutGpusAJobThatAsksForThemIsRefused) {
+  for (const char* name : {"gpu", "cuda"}) {
+    json job = a_job(training);
+    job["spec"]["training"]["accelerator"] = name;
+    const std::string sentence = "the job asks for GPUs (spec.training.accelerator is gpu), but this machine has none";
+    EXPECT_THAT(adapt_to_machine(job, {}, {}, "/run/checkpoints").error().message, HasSubstr(sentence));
+    EXPECT_THAT(with_devices(job, 2, false).error().message, HasSubstr(sentence));
+    EXPECT_TRUE(adapt_to_machine(job, {}, {"0", "1"}, "/run/checkpoints"));
+  }
+}
+
+TEST(WithDevices, AreProcessesOnTheCpuWhereTheJobTrainsThere) {
+  json job = a_job(training);
+  job["spec"]["gpusPerPod"] = 0;
+  job["spec"]["training"].update({{"accelerator", "cpu"}, {"devices", 1}});
+  const auto changed = with_devices(job, 3, true);
+  ASSERT_TRUE(changed) << changed.error().message;
+  EXPECT_EQ(changed->object["spec"]["replicas"], 3);
+  EXPECT_EQ(changed->object["spec"]["gpusPerPod"], 0);
+  EXPECT_FALSE(changed->object["spec"]["training"].contains("devices"));
+}
+
+TEST(WithOneRankPerPod, LeavesGpusToTheRanksOfTheHosts) {
+  json job = a_job(training);
+  job["spec"]["gpusPerPod"] = 4;
+  job["spec"]["training"].update({{"accelerator", "gpu"}, {"devices", 4}});
+  EXPECT_TRUE(check_rank_count(with_one_rank_per_pod(job, 8), 8));
+}
+
 TEST(AdaptToMachine, WithoutGpusDpAndDdp2DivideBatchesAmongAsManyReplicas) {
   for (const char* name : {"dp", "ddp2", "ddp"}) {
     json job = a_job(training);

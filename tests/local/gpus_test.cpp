@@ -32,63 +32,8 @@ TEST(FindGpus, CountsDeviceFilesUnlessVariablesNameTheGpus) {
   EXPECT_EQ(find_gpus({}, folder + "/absent"), Gpus{});
 }
 
+using api::DeviceChoice;
 using Kind = DeviceChoice::Kind;
-
-TEST(ParseDevices, ReadsWhatLightningsUsersWrite) {
-  const std::vector<std::pair<std::string, DeviceChoice>> table{
-      {"3", {.kind = Kind::first, .count = 3}},
-      {" 3 ", {.kind = Kind::first, .count = 3}},
-      {"-1", {.kind = Kind::all, .count = 0}},
-      {"[0]", {.kind = Kind::listed, .count = 0, .indices = {0}}},
-      {"[1, 3]", {.kind = Kind::listed, .count = 0, .indices = {1, 3}}},
-      {"1, 3", {.kind = Kind::listed, .count = 0, .indices = {1, 3}}},
-      {"3,1", {.kind = Kind::listed, .count = 0, .indices = {3, 1}}},
-      {"1,", {.kind = Kind::listed, .count = 0, .indices = {1}}},
-      {"[ 0 , 1023 ]", {.kind = Kind::listed, .count = 0, .indices = {0, 1023}}},
-      {"[1,]", {.kind = Kind::listed, .count = 0, .indices = {1}}},
-      {"1", {.kind = Kind::first, .count = 1}},
-      {"1024", {.kind = Kind::first, .count = 1024}},
-  };
-  for (const auto& [text, wanted] : table) {
-    const auto choice = parse_devices(text);
-    ASSERT_TRUE(choice) << text << ": " << choice.error().message;
-    EXPECT_EQ(*choice, wanted) << text;
-  }
-}
-
-TEST(ParseDevices, RefusesOtherTextsAndSaysWhatIsWrong) {
-  const std::vector<std::pair<std::string, std::string>> table{
-      {"", "it is not a whole number"},
-      {"true", "it is not a whole number"},
-      {"1.5", "it is not a whole number"},
-      {"+2", "it is not a whole number"},
-      {"2 3", "it is not a whole number"},
-      {"[", "it is not a whole number"},
-      {"[1 2]", "'1 2' is not a whole number"},
-      {"[1,,2]", "'' is not a whole number"},
-      {"0", "the number of devices is 1 to 1024, or -1"},
-      {"-2", "the number of devices is 1 to 1024, or -1"},
-      {"1025", "the number of devices is 1 to 1024, or -1"},
-      {"99999999999999999999", "it is not a whole number"},
-      {"[]", "it names none"},
-      {",", "'' is not a whole number"},
-      {"1,,2", "'' is not a whole number"},
-      {"[1, true]", "'true' is not a whole number"},
-      {"[-1]", "-1 is not a device number"},
-      {"1,1024", "1024 is not a device number"},
-      {"1,3,1", "device 1 is there twice"},
-      {"[1", "it is not a whole number"},
-      {"1]", "it is not a whole number"},
-      {"1],", "'1]' is not a whole number"},
-  };
-  for (const auto& [text, fault] : table) {
-    const auto choice = parse_devices(text);
-    ASSERT_FALSE(choice) << text;
-    EXPECT_EQ(choice.error().kind, ErrorKind::invalid) << text;
-    EXPECT_THAT(choice.error().message,
-                testing::StartsWith("'" + text + "' does not choose devices: " + fault + "; write "));
-  }
-}
 
 TEST(ChooseGpus, TakesThoseThatAreAskedForInTheirOrder) {
   const Gpus gpus{"GPU-a", "GPU-b", "GPU-c"};

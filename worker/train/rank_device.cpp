@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "api/contract.hpp"
+#include "worker/dist/chosen_gpus.hpp"
 #include "worker/dist/cuda_module.hpp"
 #include "worker/dist/device_choice.hpp"
 #include "worker/dist/torch_error.hpp"
@@ -17,6 +18,11 @@ namespace {
 
 constexpr std::int64_t gpus_per_pod_max = 1024;
 
+OrEnd<RankDevice> cpu_device(const dist::DeviceRequest& request) {
+  if (const auto none = dist::choose_gpus_of_node(request, 0); !none) return end_rank(Stage::spec, none.error());
+  return RankDevice{};
+}
+
 }  // namespace
 
 std::string node_name(const rank::Environment& environment) {
@@ -25,33 +31,45 @@ std::string node_name(const rank::Environment& environment) {
   return gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "";
 }
 
-OrEnd<RankDevice> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group) {
+OrEnd<RankDevice> open_device(const rank::Environment& environment, const rank::GroupEnvironment& group,
+                              const api::TrainingSpec& training) {
   const auto promised =
       rank::optional_number(environment, contract::env_gpus_per_pod, {.min = 0, .max = gpus_per_pod_max});
   if (!promised) return end_rank(Stage::device, promised.error());
-  if (*promised == 0) return RankDevice{};
+  const std::string node = "node " + node_name(environment);
+  const dist::DeviceRequest request{.spec = training.device,
+                                    .ranks = group.local_world_size,
+                                    .is_of_one_rank = api::has_replicas(training.strategy),
+                                    .node = node};
+  if (*promised == 0 || training.device.accelerator == api::Accelerator::cpu) return cpu_device(request);
   const auto found = dist::find_cuda_module(environment);
   const dist::DriverAnswer driver = dist::ask_gpu_driver();
+  auto gpus = dist::choose_gpus_of_node(request, promised->value_or(driver.devices));
+  // Before one rank alone finds that there is no GPU of its number, all ranks of the node refuse the job.
+  if (!gpus && !*promised && driver.trouble.empty()) return end_rank(Stage::spec, gpus.error());
   const auto device = dist::choose_device({.promised = *promised,
                                            .local_rank = group.local_rank,
-                                           .node = "node " + node_name(environment),
+                                           .node = node,
                                            .cuda_module = found ? Result<void>{} : tl::unexpected(found.error()),
                                            .driver = driver});
   if (!device) return end_rank(Stage::device, device.error());
-  if (!*device) return RankDevice{};
+  if (!*device) return cpu_device(request);
+  if (!gpus) return end_rank(Stage::spec, gpus.error());
+  const auto local_rank = static_cast<std::size_t>(group.local_rank);
+  const std::int64_t number = training.device.devices && local_rank < gpus->size() ? (*gpus)[local_rank] : **device;
   const auto module = dist::load_cuda_module(environment);
   if (!module) return end_rank(Stage::device, module.error());
   try {
-    (*module)->use_device(**device);
+    (*module)->use_device(number);
   } catch (const std::exception& error) {
-    return end_rank(Stage::device, {.kind = ErrorKind::unavailable,
-                                    .message = fmt::format("GPU {} of node {} cannot be used: {}", **device,
-                                                           node_name(environment), dist::message_of(error)),
-                                    .retry_after = {}});
+    return end_rank(Stage::device,
+                    {.kind = ErrorKind::unavailable,
+                     .message = fmt::format("GPU {} of {} cannot be used: {}", number, node, dist::message_of(error)),
+                     .retry_after = {}});
   }
-  return RankDevice{.device = {torch::kCUDA, static_cast<c10::DeviceIndex>(**device)},
+  return RankDevice{.device = {torch::kCUDA, static_cast<c10::DeviceIndex>(number)},
                     .memory = std::make_unique<dist::CudaMemoryGauge>(**module),
-                    .gpus = promised->value_or(driver.devices)};
+                    .gpus = std::move(*gpus)};
 }
 
 Result<void> check_process_group_backend(torch::Device device, const api::StrategySpec& strategy) {
@@ -73,14 +91,15 @@ Result<std::vector<torch::Device>> devices_of_further_replicas(const RankDevice&
                     "but this pod has {} ranks: start one in each, or name ddp",
                     group.local_world_size));
   }
-  if (training.deterministic && own.gpus > 1) {
+  if (training.deterministic && own.gpus.size() > 1) {
     return fail(ErrorKind::invalid,
                 "training.deterministic: is not for dp and ddp2 with several GPUs, whose gradients are added up in the "
                 "order in which they come: name ddp, or leave it out");
   }
   std::vector<torch::Device> devices;
-  for (std::int64_t index = own.device.index() + 1; index < own.gpus; ++index)
-    devices.emplace_back(torch::kCUDA, static_cast<c10::DeviceIndex>(index));
+  for (const std::int64_t number : own.gpus) {
+    if (number != own.device.index()) devices.emplace_back(torch::kCUDA, static_cast<c10::DeviceIndex>(number));
+  }
   return devices;
 }
 

@@ -320,17 +320,17 @@ OrEnd<RankEnd> train(const Models& models, const Beginning& beginning, RankLink&
   const rank::GroupEnvironment& group = beginning.group;
   const auto deadlines = dist::read_deadlines(environment);
   if (!deadlines) return end_rank(Stage::rendezvous, deadlines.error());
-  auto opened = TRY(open_device(environment, group));
-  run.device_memory = std::move(opened.memory);
-  const torch::Device device = opened.device;
-  run.device_name = fmt::format("{} of node {}", device.str(), node_name(environment));
   auto job = read_job(environment);
   if (!job) return end_rank(Stage::spec, job.error());
   run.job = std::move(*job);
   const api::TrainingSpec& training = run.job.training;
+  auto opened = TRY(open_device(environment, group, training));
+  run.device_memory = std::move(opened.memory);
+  const torch::Device device = opened.device;
+  run.device_name = fmt::format("{} of node {}", device.str(), node_name(environment));
   if (const auto checked = check_process_group_backend(device, training.strategy); !checked)
     return end_rank(Stage::spec, checked.error());
-  if (api::has_replicas(training.strategy) && opened.gpus > 1)
+  if (api::has_replicas(training.strategy) && opened.gpus.size() > 1)
     run.device_name = "a GPU of node " + node_name(environment);
   apply_math_settings(training);
   torch::manual_seed(static_cast<std::uint64_t>(training.seed));

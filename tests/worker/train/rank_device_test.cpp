@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "api/contract.hpp"
@@ -19,8 +20,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-RankDevice gpu(std::int64_t gpus) {
-  return {.device = torch::Device{torch::kCUDA, 0}, .memory = nullptr, .gpus = gpus};
+RankDevice gpu(std::vector<std::int64_t> gpus) {
+  const auto own = static_cast<c10::DeviceIndex>(gpus.front());
+  return {.device = torch::Device{torch::kCUDA, own}, .memory = nullptr, .gpus = std::move(gpus)};
 }
 
 api::TrainingSpec on_cpu(std::int64_t replicas) {
@@ -43,9 +45,10 @@ TEST(CheckProcessGroupBackend, RefusesNcclWithoutAGpu) {
 
 TEST(DevicesOfFurtherReplicas, AreAllGpusOfThePodButTheRanksOwn) {
   const rank::GroupEnvironment alone{};
-  EXPECT_THAT(*devices_of_further_replicas(gpu(3), alone, on_cpu(8)),
+  EXPECT_THAT(*devices_of_further_replicas(gpu({0, 1, 2}), alone, on_cpu(8)),
               ElementsAre(torch::Device(torch::kCUDA, 1), torch::Device(torch::kCUDA, 2)));
-  EXPECT_THAT(*devices_of_further_replicas(gpu(1), alone, on_cpu(8)), IsEmpty());
+  EXPECT_THAT(*devices_of_further_replicas(gpu({2, 0}), alone, on_cpu(8)), ElementsAre(torch::Device(torch::kCUDA, 0)));
+  EXPECT_THAT(*devices_of_further_replicas(gpu({0}), alone, on_cpu(8)), IsEmpty());
 }
 
 TEST(DevicesOfFurtherReplicas, AreTheCpuAsOftenAsTheJobSays) {
@@ -58,7 +61,7 @@ TEST(DevicesOfFurtherReplicas, AreTheCpuAsOftenAsTheJobSays) {
 TEST(DevicesOfFurtherReplicas, AreNotSharedBySeveralRanks) {
   rank::GroupEnvironment group{};
   group.local_world_size = 2;
-  const auto refused = devices_of_further_replicas(gpu(2), group, on_cpu(1));
+  const auto refused = devices_of_further_replicas(gpu({0, 1}), group, on_cpu(1));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
   EXPECT_THAT(refused.error().message, HasSubstr("this pod has 2 ranks: start one in each, or name ddp"));
@@ -68,8 +71,8 @@ TEST(DevicesOfFurtherReplicas, AreNotSeveralGpusOfADeterministicJob) {
   api::TrainingSpec training = on_cpu(2);
   training.deterministic = true;
   EXPECT_EQ(devices_of_further_replicas({}, {}, training)->size(), 1U) << "the CPU adds up in one order";
-  EXPECT_TRUE(devices_of_further_replicas(gpu(1), {}, training));
-  EXPECT_THAT(devices_of_further_replicas(gpu(2), {}, training).error().message,
+  EXPECT_TRUE(devices_of_further_replicas(gpu({0}), {}, training));
+  EXPECT_THAT(devices_of_further_replicas(gpu({0, 1}), {}, training).error().message,
               HasSubstr("training.deterministic: is not for dp and ddp2 with several GPUs"));
 }
 
@@ -84,16 +87,33 @@ TEST(NodeName, IsThatOfTheEnvironmentOrOfTheMachine) {
 }
 
 TEST(OpenDevice, IsTheCpuWhereThePodWasPromisedNoGpu) {
-  const auto opened = open_device(environment_with("TRAINYARD_GPUS_PER_POD", "0"), {});
+  const auto opened = open_device(environment_with("TRAINYARD_GPUS_PER_POD", "0"), {}, {});
   ASSERT_TRUE(opened) << opened.error().message;
   EXPECT_TRUE(opened->device.is_cpu());
   EXPECT_EQ(opened->memory, nullptr);
-  EXPECT_EQ(opened->gpus, 0);
+  EXPECT_THAT(opened->gpus, IsEmpty());
+}
+
+TEST(OpenDevice, IsTheCpuWhereTheTrainingAsksForIt) {
+  api::TrainingSpec training;
+  training.device.accelerator = api::Accelerator::cpu;
+  const auto opened = open_device(environment_with("TRAINYARD_GPUS_PER_POD", "1"), {}, training);
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_TRUE(opened->device.is_cpu());
+}
+
+TEST(OpenDevice, EndsARankThatIsToTrainOnAGpuAndHasNone) {
+  api::TrainingSpec training;
+  training.device.accelerator = api::Accelerator::gpu;
+  const auto opened = open_device(environment_with("TRAINYARD_GPUS_PER_POD", "0"), {}, training);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().exit_code, contract::exit_do_not_restart);
+  EXPECT_THAT(opened.error().message, HasSubstr("training.accelerator is gpu, but node "));
 }
 
 TEST(OpenDevice, RefusesAPromiseThatIsNoNumberOfGpus) {
   for (const std::string promised : {"", "many", "-1", "1025", "1.5", "2 "}) {
-    const auto opened = open_device(environment_with("TRAINYARD_GPUS_PER_POD", promised), {});
+    const auto opened = open_device(environment_with("TRAINYARD_GPUS_PER_POD", promised), {}, {});
     ASSERT_FALSE(opened) << promised;
     EXPECT_EQ(opened.error().exit_code, contract::exit_do_not_restart);
     EXPECT_THAT(opened.error().message, HasSubstr("TRAINYARD_GPUS_PER_POD"));
