@@ -129,7 +129,7 @@ class AnOutage {
 
 nlohmann::json status_at(std::uint16_t port) {
   const auto reply = httplib::Client{"127.0.0.1", port}.Get("/status");
-  return reply ? nlohmann::json::parse(reply->body) : nlohmann::json::object();
+  return reply && reply->status == 200 ? nlohmann::json::parse(reply->body) : nlohmann::json::object();
 }
 
 std::int64_t saved_step(const nlohmann::json& status) {
