@@ -38,19 +38,6 @@ std::string name_of(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// Makes the folder `path` and its missing parents.
-Result<posix::OpenFolder> make_folder(const std::string& path, mode_t mode) {
-  const std::string above = folder_of(path).empty() ? "/" : folder_of(path);
-  auto parent = posix::open_folder(above);
-  if (!parent && parent.error().kind == ErrorKind::not_found && above != "/") parent = make_folder(above, mode);
-  TRY(parent);
-  const auto made = TRY(posix::make_folder_in(*parent, name_of(path), mode));
-  if (made) {
-    TRY(posix::sync_folder(*parent));
-  }
-  return posix::open_folder_in(*parent, name_of(path));
-}
-
 std::vector<std::string> parts_of(std::string_view key) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= key.size();) {
@@ -151,7 +138,7 @@ Result<posix::OpenFolder> FileStore::open_root() const {
 Result<posix::OpenFolder> FileStore::make_root() const {
   auto root = open_root();
   if (root || root.error().kind != ErrorKind::not_found) return root;
-  return make_folder(folder_, options_.modes.folder);
+  return posix::make_folder(folder_, options_.modes.folder);
 }
 
 Result<FileStore::Way> FileStore::begin_way(Result<posix::OpenFolder> root, std::string_view key) {

@@ -11,6 +11,8 @@
 #include <memory>
 #include <utility>
 
+#include "common/check.hpp"
+#include "common/try.hpp"
 #include "storage/posix.hpp"
 
 namespace trainyard::storage::posix {
@@ -66,6 +68,21 @@ Result<OpenFolder> open_folder_in(const OpenFolder& parent, const std::string& n
   OpenFolder folder{FileDescriptor{::openat(parent.descriptor.get(), name.c_str(), flags)}, path_in(parent, name)};
   if (!folder.descriptor) return failed_in("opening the folder", parent, name);
   return folder;
+}
+
+Result<OpenFolder> make_folder(const std::string& path, mode_t mode) {
+  const std::size_t slash = path.rfind('/');
+  check(slash != std::string::npos, "a folder to be made has an absolute path");
+  const std::string above = slash == 0 ? "/" : path.substr(0, slash);
+  const std::string name = path.substr(slash + 1);
+  auto parent = open_folder(above);
+  if (!parent && parent.error().kind == ErrorKind::not_found && above != "/") parent = make_folder(above, mode);
+  TRY(parent);
+  const auto made = TRY(make_folder_in(*parent, name, mode));
+  if (made) {
+    TRY(sync_folder(*parent));
+  }
+  return open_folder_in(*parent, name);
 }
 
 Result<bool> make_folder_in(const OpenFolder& parent, const std::string& name, mode_t mode) {

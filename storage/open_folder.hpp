@@ -33,6 +33,9 @@ struct FolderEntry {
 /// The folder at `path`, which may be a link.
 [[nodiscard]] Result<OpenFolder> open_folder(const std::string& path);
 [[nodiscard]] Result<OpenFolder> open_folder_in(const OpenFolder& parent, const std::string& name);
+/// Makes the folder at `path`, which is absolute, and its missing parents. The umask does not change `mode`. The last
+/// part of `path` may not be a link.
+[[nodiscard]] Result<OpenFolder> make_folder(const std::string& path, mode_t mode);
 /// True when the folder is new, false when something of that name existed. The umask does not change `mode`.
 [[nodiscard]] Result<bool> make_folder_in(const OpenFolder& parent, const std::string& name, mode_t mode);
 /// Removes the folder `name`; false when it is not empty or no folder.

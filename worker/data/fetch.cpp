@@ -16,17 +16,26 @@
 #include <vector>
 
 #include "common/clock.hpp"
+#include "common/file_descriptor.hpp"
 #include "common/logging.hpp"
 #include "common/try.hpp"
+#include "storage/posix.hpp"
 #include "storage/store.hpp"
 
 namespace trainyard::data {
 namespace {
 
 using namespace std::chrono_literals;
+namespace posix = storage::posix;
 
 constexpr std::uint64_t piece_bytes = 16ULL << 20;
 constexpr auto look_interval = 100ms;
+
+/// `error` as one of the kind io. Its own kind may be one for which a start asks the storage again.
+Error of_this_machine(Error error) {
+  error.kind = ErrorKind::io;
+  return error;
+}
 
 /// A lock between the processes of a machine. The kernel releases it when its process ends, even by a kill.
 class FileLock {
@@ -37,14 +46,17 @@ class FileLock {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
 
-  static Result<FileLock> take(const std::filesystem::path& file, const std::function<void()>& on_progress) {
-    FileLock lock{::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)};
-    if (lock.descriptor_ < 0) {
-      return fail(ErrorKind::io, fmt::format("opening the lock {}: {}", file.string(), std::strerror(errno)));
-    }
+  static Result<FileLock> take(const posix::OpenFolder& folder, mode_t mode, const std::function<void()>& on_progress) {
+    constexpr const char* name = ".lock";
+    const std::string file = fmt::format("{}/{}", folder.path, name);
+    const auto made = posix::create_file_in(folder, name, mode);
+    if (!made && made.error().kind != ErrorKind::already_exists) return tl::unexpected(of_this_machine(made.error()));
+    FileLock lock{::openat(folder.descriptor.get(), name, O_RDWR | O_NOFOLLOW | O_CLOEXEC)};
+    if (lock.descriptor_ < 0)
+      return tl::unexpected(of_this_machine(posix::error_of(errno, fmt::format("opening the lock {}", file))));
     while (::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) {
-        return fail(ErrorKind::io, fmt::format("locking {}: {}", file.string(), std::strerror(errno)));
+        return fail(ErrorKind::io, fmt::format("locking {}: {}", file, std::strerror(errno)));
       }
       on_progress();
       std::this_thread::sleep_for(
@@ -58,11 +70,23 @@ class FileLock {
   int descriptor_;
 };
 
+/// Makes the empty file at `file`, in place of one that a killed process has left, and the missing folders above it.
+Result<void> make_file(const std::filesystem::path& file, const posix::Modes& modes) {
+  const std::string name = file.filename();
+  return posix::make_folder(file.parent_path(), modes.folder)
+      .and_then([&](const posix::OpenFolder& folder) {
+        return posix::remove_file_in(folder, name).and_then([&] {
+          return posix::create_file_in(folder, name, modes.file);
+        });
+      })
+      .map([](const FileDescriptor&) {})
+      .map_error(of_this_machine);
+}
+
 Result<void> copy_object(storage::Store& store, const storage::ObjectInfo& object, const std::filesystem::path& file,
-                         const std::function<void()>& on_progress) {
-  std::error_code error;
-  std::filesystem::create_directories(file.parent_path(), error);
+                         const posix::Modes& modes, const std::function<void()>& on_progress) {
   const std::filesystem::path unfinished = file.string() + ".part";
+  TRY(make_file(unfinished, modes));
   std::ofstream out{unfinished, std::ios::binary | std::ios::trunc};
   std::vector<std::byte> piece;
   for (std::uint64_t begin = 0; begin < object.bytes && out; begin += piece.size()) {
@@ -73,6 +97,7 @@ Result<void> copy_object(storage::Store& store, const storage::ObjectInfo& objec
   }
   out.close();
   if (!out) return fail(ErrorKind::io, fmt::format("writing {}: {}", unfinished.string(), std::strerror(errno)));
+  std::error_code error;
   std::filesystem::rename(unfinished, file, error);
   if (error) return fail(ErrorKind::io, fmt::format("renaming {}: {}", unfinished.string(), error.message()));
   return {};
@@ -108,12 +133,10 @@ std::filesystem::path cache_folder(const std::filesystem::path& cache, std::stri
   return cache / fmt::format("{}-{:016x}", name.substr(0, 100), std::hash<std::string_view>{}(uri));
 }
 
-Result<void> fetch(storage::Store& store, const std::filesystem::path& folder,
+Result<void> fetch(storage::Store& store, const std::filesystem::path& folder, const posix::Modes& modes,
                    const std::function<void()>& on_progress) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return fail(ErrorKind::io, fmt::format("making the folder {}: {}", folder.string(), error.message()));
-  const auto lock = TRY(FileLock::take(folder / ".lock", on_progress));
+  const auto opened = TRY(posix::make_folder(folder, modes.folder).map_error(of_this_machine));
+  const auto lock = TRY(FileLock::take(opened, modes.file, on_progress));
 
   auto objects = TRY(store.list(""));
   const std::vector<storage::ObjectInfo> files = files_among(std::move(objects), store);
@@ -121,7 +144,7 @@ Result<void> fetch(storage::Store& store, const std::filesystem::path& folder,
   for (const storage::ObjectInfo& object : files) {
     const std::filesystem::path file = folder / object.key;
     if (is_there(file, object.bytes)) continue;
-    TRY(copy_object(store, object, file, on_progress));
+    TRY(copy_object(store, object, file, modes, on_progress));
   }
   return {};
 }

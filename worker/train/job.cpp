@@ -13,6 +13,7 @@
 #include "api/contract.hpp"
 #include "api/validation/validate.hpp"
 #include "common/try.hpp"
+#include "storage/file_store.hpp"
 
 namespace trainyard::train {
 namespace {
@@ -103,8 +104,10 @@ Result<Job> read_job(const rank::Environment& environment) {
     if (!checkpoint) return fail(contract::env_spec, checkpoint.error());
     job.checkpoint = std::move(*checkpoint);
   }
-  job.cache_folder = environment("TRAINYARD_DATA_CACHE")
-                         .value_or((std::filesystem::temp_directory_path() / "trainyard-data").string());
+  const std::string cache = environment("TRAINYARD_DATA_CACHE").value_or("");
+  job.cache_folder =
+      cache.empty() ? std::filesystem::temp_directory_path() / "trainyard-data" : std::filesystem::absolute(cache);
+  job.cache_modes = TRY(storage::file_modes(environment));
   job.sample_record_file = environment("TRAINYARD_RECORD_SAMPLES");
   return job;
 }

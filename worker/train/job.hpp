@@ -5,6 +5,7 @@
 
 #include "api/training_spec.hpp"
 #include "common/result.hpp"
+#include "storage/open_folder.hpp"
 #include "worker/rank/environment.hpp"
 
 namespace trainyard::train {
@@ -13,8 +14,9 @@ namespace trainyard::train {
 struct Job {
   api::TrainingSpec training;
   std::optional<api::CheckpointSpec> checkpoint;
-  std::string
-      cache_folder;  ///< For data fetched from a URI: TRAINYARD_DATA_CACHE, else a subfolder of the temporary folder.
+  /// Absolute, for data fetched from a URI: TRAINYARD_DATA_CACHE, else a subfolder of the temporary folder.
+  std::string cache_folder;
+  storage::posix::Modes cache_modes;              ///< Permissions of what is made there: TRAINYARD_FILE_MODE.
   std::optional<std::string> sample_record_file;  ///< TRAINYARD_RECORD_SAMPLES.
 };
 

@@ -94,7 +94,7 @@ Result<std::string> find_data(const Job& job, rank::RankLink& link, const Clock&
     }
   };
   return checkpoint::ask_patiently(patience, clock, checkpoint::StartCall::state,
-                                   [&] { return data::fetch(*store, folder, show_life); })
+                                   [&] { return data::fetch(*store, folder, job.cache_modes, show_life); })
       .map([&] { return folder.string(); });
 }
 

@@ -1,12 +1,16 @@
 #include "worker/data/fetch.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -48,7 +52,7 @@ TEST_F(FetchTest, CopiesEveryObjectWithItsPath) {
   put("train/images", "abc");
   put("labels", std::string(40 << 20, 'x'));
   int signs_of_life = 0;
-  const auto done = fetch(*store_, folder_, [&] { ++signs_of_life; });
+  const auto done = fetch(*store_, folder_, {}, [&] { ++signs_of_life; });
   ASSERT_TRUE(done.has_value()) << done.error().message;
   EXPECT_EQ(read_file(folder_ / "train/images"), "abc");
   EXPECT_EQ(read_file(folder_ / "labels"), std::string(40 << 20, 'x'));
@@ -63,7 +67,7 @@ TEST_F(FetchTest, LeavesOutWhatIsNoFileOfItsFolder) {
     objects.objects[key] = {std::byte{'x'}};
   }
   fakes::MemoryStore store{objects};
-  const auto done = fetch(store, folder_, [] {});
+  const auto done = fetch(store, folder_, {}, [] {});
   ASSERT_TRUE(done.has_value()) << done.error().message;
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator{cache_.path()}) {
@@ -78,16 +82,16 @@ TEST_F(FetchTest, LeavesFilesThatAreThereAndReplacesThoseOfAnotherSize) {
   std::filesystem::create_directories(folder_);
   std::ofstream{folder_ / "same"} << "xyz";
   std::ofstream{folder_ / "torn"} << "abc";
-  ASSERT_TRUE(fetch(*store_, folder_, [] {}).has_value());
+  ASSERT_TRUE(fetch(*store_, folder_, {}, [] {}).has_value());
   EXPECT_EQ(read_file(folder_ / "same"), "xyz");
   EXPECT_EQ(read_file(folder_ / "torn"), "abcdef");
 }
 
 TEST_F(FetchTest, ReplacesAFileWhoseObjectHasBecomeShorter) {
   put("images", "abcdef");
-  ASSERT_TRUE(fetch(*store_, folder_, [] {}).has_value());
+  ASSERT_TRUE(fetch(*store_, folder_, {}, [] {}).has_value());
   put("images", "xyz");
-  ASSERT_TRUE(fetch(*store_, folder_, [] {}).has_value());
+  ASSERT_TRUE(fetch(*store_, folder_, {}, [] {}).has_value());
   EXPECT_EQ(read_file(folder_ / "images"), "xyz");
 }
 
@@ -97,7 +101,7 @@ TEST_F(FetchTest, IsDoneByOneAtATime) {
   {
     std::vector<std::jthread> ranks;
     for (int rank = 0; rank < 4; ++rank) {
-      ranks.emplace_back([&] { failures += fetch(*store_, folder_, [] {}).has_value() ? 0 : 1; });
+      ranks.emplace_back([&] { failures += fetch(*store_, folder_, {}, [] {}).has_value() ? 0 : 1; });
     }
   }
   EXPECT_EQ(failures, 0);
@@ -114,7 +118,7 @@ TEST_F(FetchTest, LetsNobodyElseTakeItsLockMeanwhile) {
     ::close(lock);
     ++tries;
   };
-  ASSERT_TRUE(fetch(*store_, folder_, try_to_share).has_value());
+  ASSERT_TRUE(fetch(*store_, folder_, {}, try_to_share).has_value());
   EXPECT_GT(tries, 0);
 }
 
@@ -124,7 +128,7 @@ TEST_F(FetchTest, ShowsProgressWhileItWaitsForTheLock) {
   const int held = ::open((folder_ / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   ASSERT_EQ(::flock(held, LOCK_EX), 0);
   int waits = 0;
-  const auto done = fetch(*store_, folder_, [&] {
+  const auto done = fetch(*store_, folder_, {}, [&] {
     if (++waits != 2) return;
     EXPECT_FALSE(std::filesystem::exists(folder_ / "images"));
     ::close(held);
@@ -136,7 +140,7 @@ TEST_F(FetchTest, ShowsProgressWhileItWaitsForTheLock) {
 TEST_F(FetchTest, SaysWhatItCannotWrite) {
   put("images", "abc");
   const auto error = [this](const std::filesystem::path& folder) {
-    const auto done = fetch(*store_, folder, [] {});
+    const auto done = fetch(*store_, folder, {}, [] {});
     EXPECT_FALSE(done.has_value());
     EXPECT_EQ(done.error().kind, ErrorKind::io);
     return done.error().message;
@@ -145,19 +149,68 @@ TEST_F(FetchTest, SaysWhatItCannotWrite) {
   EXPECT_THAT(error(folder_), HasSubstr("renaming " + (folder_ / "images.part").string()));
   std::filesystem::remove(folder_ / "images.part");
   std::filesystem::create_directory(folder_ / "images.part");
-  EXPECT_THAT(error(folder_), HasSubstr("writing " + (folder_ / "images.part").string()));
+  EXPECT_THAT(error(folder_), HasSubstr("removing " + (folder_ / "images.part").string() + ": Is a directory"));
   std::filesystem::remove(folder_ / ".lock");
   std::filesystem::create_directory(folder_ / ".lock");
   EXPECT_THAT(error(folder_), HasSubstr("opening the lock " + (folder_ / ".lock").string() + ": Is a directory"));
   cache_.write("file", "");
-  EXPECT_THAT(error(cache_.file("file") / "data"), HasSubstr("making the folder " + cache_.file("file/data").string()));
+  EXPECT_THAT(error(cache_.file("file") / "data"),
+              HasSubstr("opening the folder " + cache_.file("file").string() + ": Not a directory"));
+}
+
+TEST_F(FetchTest, SaysThatTheFileSystemTakesNoMore) {
+  put("images", std::string(1 << 16, 'x'));
+  const auto signal_before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 1 << 10, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto done = fetch(*store_, folder_, {}, [] {});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, signal_before);
+  ASSERT_FALSE(done.has_value());
+  EXPECT_EQ(done.error().kind, ErrorKind::io);
+  EXPECT_THAT(done.error().message, HasSubstr("writing " + (folder_ / "images.part").string() + ": File too large"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "images"));
+}
+
+mode_t mode_of(const std::filesystem::path& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777U : 0;
+}
+
+TEST_F(FetchTest, MakesFilesForItsOwnerAloneUnlessAskedOtherwise) {
+  struct Row {
+    mode_t umask;
+    storage::posix::Modes modes;
+  };
+  put("train/images", "abc");
+  for (const auto& [umask, modes] : {Row{.umask = 0, .modes = {}}, Row{.umask = 0077, .modes = {0660, 0770}}}) {
+    const auto cache = cache_.file(fmt::format("cache-{:o}", modes.file));
+    const mode_t umask_before = ::umask(umask);
+    const auto done = fetch(*store_, cache / "data", modes, [] {});
+    ::umask(umask_before);
+    ASSERT_TRUE(done.has_value()) << done.error().message;
+    for (const char* folder : {"", "data", "data/train"}) EXPECT_EQ(mode_of(cache / folder), modes.folder) << folder;
+    for (const char* file : {"data/.lock", "data/train/images"}) EXPECT_EQ(mode_of(cache / file), modes.file) << file;
+  }
+}
+
+TEST_F(FetchTest, ReplacesWhatAKilledProcessLeftUnfinished) {
+  put("images", "abc");
+  std::filesystem::create_directories(folder_);
+  std::ofstream{folder_ / "images.part"} << "abcdef";
+  std::filesystem::permissions(folder_ / "images.part", static_cast<std::filesystem::perms>(0644));
+  ASSERT_TRUE(fetch(*store_, folder_, {}, [] {}).has_value());
+  EXPECT_EQ(read_file(folder_ / "images"), "abc");
+  EXPECT_EQ(mode_of(folder_ / "images"), 0600U);
 }
 
 TEST_F(FetchTest, CopiesAnObjectWithoutBytes) {
   fakes::MemoryObjects objects;
   objects.objects["train/empty"] = {};
   fakes::MemoryStore store{objects};
-  const auto done = fetch(store, folder_, [] {});
+  const auto done = fetch(store, folder_, {}, [] {});
   ASSERT_TRUE(done.has_value()) << done.error().message;
   EXPECT_EQ(std::filesystem::file_size(folder_ / "train/empty"), 0U);
 }
@@ -171,7 +224,7 @@ TEST_F(FetchTest, FailsWithTheStoreAndLeavesNoFileThatLooksWhole) {
                                if (asked != call) return std::nullopt;
                                return Error{.kind = ErrorKind::unavailable, .message = "no answer", .retry_after = {}};
                              }};
-    const auto done = fetch(store, folder_, [] {});
+    const auto done = fetch(store, folder_, {}, [] {});
     ASSERT_FALSE(done.has_value()) << call;
     EXPECT_EQ(done.error().kind, ErrorKind::unavailable) << call;
     EXPECT_THAT(done.error().message, HasSubstr("no answer"));
@@ -180,7 +233,7 @@ TEST_F(FetchTest, FailsWithTheStoreAndLeavesNoFileThatLooksWhole) {
 }
 
 TEST_F(FetchTest, SaysWhereItFoundNothing) {
-  const auto done = fetch(*store_, folder_, [] {});
+  const auto done = fetch(*store_, folder_, {}, [] {});
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().kind, ErrorKind::not_found);
   EXPECT_THAT(done.error().message, HasSubstr(remote_.uri() + "/bucket"));

@@ -35,13 +35,15 @@ TEST(ReadJob, TakesTrainingAndCheckpointFromTheSpec) {
         R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "fashion_cnn"}, "batchSize": 7},
                                                                   "checkpoint": {"uri": "file:///checkpoints"}})"},
        {"TRAINYARD_RECORD_SAMPLES", "/tmp/samples"},
-       {"TRAINYARD_DATA_CACHE", "/cache"}}));
+       {"TRAINYARD_DATA_CACHE", "/cache"},
+       {"TRAINYARD_FILE_MODE", "0660"}}));
   ASSERT_TRUE(job.has_value()) << job.error().message;
   EXPECT_EQ(job->training.model.name, "fashion_cnn");
   EXPECT_EQ(job->training.batch_size, 7);
   EXPECT_EQ(job->checkpoint->uri, "file:///checkpoints");
   EXPECT_EQ(job->sample_record_file, "/tmp/samples");
   EXPECT_EQ(job->cache_folder, "/cache");
+  EXPECT_EQ(job->cache_modes.file, 0660U);
 }
 
 TEST(ReadJob, TakesATorchScriptFileAsTheWeightsThatAreMeasured) {
@@ -53,6 +55,26 @@ TEST(ReadJob, TakesATorchScriptFileAsTheWeightsThatAreMeasured) {
   EXPECT_EQ(job->training.model.name, "torchscript");
 }
 
+TEST(ReadJob, KeepsFetchedDataInAnAbsoluteFolder) {
+  const auto folder_of = [](const std::string& cache) {
+    const auto job = read_job(environment_of(
+        {{"TRAINYARD_SPEC", R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "fashion_cnn"}}})"},
+         {"TRAINYARD_DATA_CACHE", cache}}));
+    return job ? job->cache_folder : job.error().message;
+  };
+  EXPECT_EQ(folder_of("cache"), std::filesystem::current_path() / "cache");
+  EXPECT_EQ(folder_of(""), std::filesystem::temp_directory_path() / "trainyard-data");
+}
+
+TEST(ReadJob, RefusesPermissionsThatAreNone) {
+  const auto job = read_job(environment_of(
+      {{"TRAINYARD_SPEC", R"({"training": {"data": {"format": "synthetic"}, "model": {"name": "fashion_cnn"}}})"},
+       {"TRAINYARD_FILE_MODE", "rw"}}));
+  ASSERT_FALSE(job.has_value());
+  EXPECT_EQ(job.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(job.error().message, HasSubstr("TRAINYARD_FILE_MODE is 'rw'"));
+}
+
 TEST(ReadJob, SavesNothingWithoutACheckpoint) {
   const auto job = read_job(environment_of(
       {{"TRAINYARD_SPEC",
@@ -60,6 +82,7 @@ TEST(ReadJob, SavesNothingWithoutACheckpoint) {
   ASSERT_TRUE(job.has_value()) << job.error().message;
   EXPECT_FALSE(job->checkpoint.has_value());
   EXPECT_EQ(job->cache_folder, std::filesystem::temp_directory_path() / "trainyard-data");
+  EXPECT_EQ(job->cache_modes.file, 0600U);
   EXPECT_FALSE(job->sample_record_file.has_value());
 }
 
