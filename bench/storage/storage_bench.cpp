@@ -306,19 +306,41 @@ json restore(const Options& options) {
   return {{"bytes", rank.state_bytes()}, {"seconds", seconds}};
 }
 
-/// Puts one object from memory, as a checkpoint's staged bytes are.
-json upload(const Options& options) {
-  const at::Tensor bytes = at::randint(0, 256, {1 << 20}, at::kByte).repeat({options.size_mb});
-  const auto store = value_or_exit(storage::open_store(options.uri));
+at::Tensor make_object(const Options& options) {
+  return at::randint(0, 256, {1 << 20}, at::kByte).repeat({options.size_mb});
+}
+
+/// Puts `bytes` as one object, as a checkpoint's staged bytes are.
+json put_object(storage::Store& store, const at::Tensor& bytes) {
   const std::span<const std::byte> piece{static_cast<const std::byte*>(bytes.data_ptr()), bytes.nbytes()};
   const MemoryMeter memory;
   const double cpu_seconds_before = cpu_seconds();
   const Stopwatch watch;
-  value_or_exit(store->put("object", {&piece, 1}));
+  value_or_exit(store.put("object", {&piece, 1}));
   return {{"bytes", bytes.nbytes()},
           {"seconds", watch.seconds()},
           {"cpu_seconds", cpu_seconds() - cpu_seconds_before},
           {"memory_bytes", memory.peak_bytes_above()}};
+}
+
+json upload(const Options& options) {
+  const auto store = value_or_exit(storage::open_store(options.uri));
+  return put_object(*store, make_object(options));
+}
+
+/// Puts one object, and reads it back into memory that is there, as a restore reads a range.
+json transfer(const Options& options) {
+  const at::Tensor bytes = make_object(options);
+  const auto store = value_or_exit(storage::open_store(options.uri));
+  json samples{{"upload", put_object(*store, bytes)}};
+  const at::Tensor read = at::zeros_like(bytes);
+  const double cpu_seconds_before = cpu_seconds();
+  const Stopwatch watch;
+  value_or_exit(store->get_range("object", 0, {static_cast<std::byte*>(read.data_ptr()), read.nbytes()}));
+  samples["download"] = {
+      {"bytes", read.nbytes()}, {"seconds", watch.seconds()}, {"cpu_seconds", cpu_seconds() - cpu_seconds_before}};
+  if (!at::equal(bytes, read)) give_up("what was read is not what was put to " + options.uri);
+  return samples;
 }
 
 int run(int argc, char** argv) {
@@ -340,6 +362,7 @@ int run(int argc, char** argv) {
   add("loop", loop);
   add("restore", restore);
   add("upload", upload);
+  add("transfer", transfer);
   CLI11_PARSE(app, argc, argv);
   std::cout << *samples << '\n';
   return 0;

@@ -88,7 +88,7 @@ class Handler(server.RequestHandler):
 
     def do_POST(self):
         path, query = self.split()
-        if path.startswith("/upload/"):
+        if path.startswith("/upload/") and query.get("uploadType") != "resumable":
             return self.insert(path, query)
         if "uploads" in query:
             bucket, _, name = path.lstrip("/").partition("/")
