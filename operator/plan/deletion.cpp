@@ -29,10 +29,11 @@ using std::chrono::milliseconds;
 constexpr const char* reason_cleaning = "CleaningUp";
 constexpr const char* reason_left = "CheckpointsLeft";
 
+/// Also the pause after the first pod, or after its record if the reply to that was lost and no pod was made.
 constexpr milliseconds pause_min{5'000};
 constexpr milliseconds pause_max{60'000};
 
-/// Pause between two pods: half of the time tried so far. This backoff needs no counter.
+/// Pause between two pods after the first: half of the time tried so far. This backoff needs no counter.
 milliseconds pause_after(milliseconds tried_for) {
   return std::clamp(tried_for / 2, pause_min, pause_max);
 }
@@ -106,8 +107,10 @@ void make_pod(const Observed& observed, Time begun, Time now, Draft& draft) {
   }
   if (!manifest::template_fault(job.spec, observed.settings).empty()) return;
   if (const auto wait = time_until_creation(observed, now); wait.count() > 0) return draft.requeue_within(wait);
-  // Recorded before the pod is made, so that the backoff also applies to a pod that vanishes at once.
-  draft.status.restart_not_before = now + pause_after(now - begun);
+  // Recorded before the pod is made, so that the backoff also applies to a pod that vanishes at once. The time before
+  // the first try is not the clean-up's: the job's pods were still saving.
+  const bool is_first = !job.status.restart_not_before;
+  draft.status.restart_not_before = is_first ? now + pause_min : now + pause_after(now - begun);
   nlohmann::json pod = manifest::build_clean_up_pod(job, observed.settings);
   manifest::avoid_hosts(pod["spec"], avoided_host_names(observed));
   draft.actions.emplace_back(CreatePod{.pod = [pod = std::move(pod)] { return pod; }});

@@ -48,6 +48,22 @@ TEST_F(JobDeletion, RemovesNothingWhileARankMayStillSave) {
   EXPECT_EQ(world.events(), (Names{"Running"})) << "what was asked for needs no event";
 }
 
+TEST_F(JobDeletion, IsHeldUpBrieflyIfTheReplyToTheRecordOfItsFirstTryIsLost) {
+  world.kubelet.set_stubborn([](const json&) { return true; });
+  start(a_job().on_delete());
+  world.delete_job();
+  world.pass(110s);
+  ASSERT_EQ(world.live_pods().size(), 2U);
+  bool is_lost = false;
+  world.faulty.set_schedule([&](const ApiCall& call) -> std::optional<Fault> {
+    if (is_lost || call.verb != "update status" || !world.live_pods().empty()) return std::nullopt;
+    is_lost = true;
+    return Fault{.kind = Fault::Kind::reply_lost, .error = {ErrorKind::timeout, "no reply"}};
+  });
+  ASSERT_TRUE(world.run_until([&] { return is_lost; }, 20s));
+  EXPECT_TRUE(world.run_until([&] { return world.is_cleaning_up(); }, 6s)) << world.status().message;
+}
+
 TEST_F(JobDeletion, LetsTheJobGoAtOnceBeforeItsFirstAttempt) {
   world.apply(a_job().on_delete().suspended().manifest());
   ASSERT_TRUE(reaches(Phase::suspended));

@@ -410,7 +410,7 @@ TEST(PlanDeletion, PausesLongerBetweenTwoPodsTheLongerItIsTried) {
     const Time now = start + tried_for;
     expect_deletion(
         {.sentence = "after " + std::to_string(tried_for.count()) + " ms",
-         .observed = after_the_pods(),
+         .observed = after_the_pods().with([](Observed& observed) { observed.job.status.restart_not_before = start; }),
          .change = is_seen([&, pause = pause](TrainingJobStatus& status) { status.restart_not_before = now + pause; }),
          .requeue_after = clean_up_deadline - tried_for,
          .now = now,

@@ -157,6 +157,7 @@ TEST(PlanDeletion, RecordsEachTryBeforeItsPodIsMadeAndWaitsLongerEachTime) {
       {0s, 5s}, {10s, 5s}, {40s, 20s}, {300s, 60s}};
   for (const auto& [tried_for, pause] : tried_for_and_pause) {
     Observed observed = cleaning();
+    observed.job.status.restart_not_before = later;
     const Plan plan = make_plan(observed, later + tried_for);
     EXPECT_EQ(words_of(plan.actions), Words{"create " + clean_up_pod});
     ASSERT_TRUE(plan.status);
@@ -166,6 +167,10 @@ TEST(PlanDeletion, RecordsEachTryBeforeItsPodIsMadeAndWaitsLongerEachTime) {
     EXPECT_EQ(words_of(again.actions), Words{}) << "a pod that vanished at once is no reason for the next";
     EXPECT_EQ(again.requeue_after, pause - 1s);
   }
+}
+
+TEST(PlanDeletion, WaitsBrieflyAfterTheFirstTryHoweverLongTheJobsPodsTookToEnd) {
+  EXPECT_EQ(make_plan(cleaning(), later + 130s).status->restart_not_before, later + 135s);
 }
 
 TEST(PlanDeletion, FollowsThePodToItsEnd) {
