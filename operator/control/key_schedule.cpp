@@ -30,8 +30,16 @@ void KeySchedule::finish(const ObjectKey& key) {
   if (const auto waiting = due_.find(key); waiting != due_.end()) free_.emplace(waiting->second, key);
 }
 
-std::chrono::milliseconds KeySchedule::count_failure(const ObjectKey& key, double random) {
-  return backoff_delay(limits_.backoff, ++failures_[key], random);
+std::chrono::milliseconds KeySchedule::count_failure(const ObjectKey& key, Instant now, double random) {
+  Failures& failures = failures_[key];
+  // A change wakes a key before its wait is over. Many changes during an outage must not lengthen the wait: anybody may
+  // make pods that name another's job.
+  if (failures.count > 0 && now < failures.retry) {
+    return std::chrono::ceil<std::chrono::milliseconds>(failures.retry - now);
+  }
+  const auto delay = backoff_delay(limits_.backoff, ++failures.count, random);
+  failures.retry = now + delay;
+  return delay;
 }
 
 std::optional<Instant> KeySchedule::next_due() const {

@@ -30,9 +30,9 @@ class KeySchedule {
   [[nodiscard]] std::optional<ObjectKey> take(Instant now);
   void finish(const ObjectKey& key);
 
-  /// Counts a failure of the key, and returns how long it should wait: exponential in its failures in a row. `random`
-  /// in [0, 1).
-  [[nodiscard]] std::chrono::milliseconds count_failure(const ObjectKey& key, double random);
+  /// Counts a failure of the key, and returns how long it should wait: exponential in its failures in a row. A failure
+  /// before the last wait is over is not counted, and its wait is the rest of that one. `random` in [0, 1).
+  [[nodiscard]] std::chrono::milliseconds count_failure(const ObjectKey& key, Instant now, double random);
   void forget_failures(const ObjectKey& key) { failures_.erase(key); }
 
   /// When the next key that is not taken is due; empty if there is none.
@@ -41,11 +41,16 @@ class KeySchedule {
   [[nodiscard]] std::size_t size() const { return due_.size(); }
 
  private:
+  struct Failures {
+    std::int64_t count = 0;
+    Instant retry{};  ///< The end of the wait after the last failure.
+  };
+
   const Limits limits_;
   std::map<ObjectKey, Instant> due_;              // every waiting key
   std::set<std::pair<Instant, ObjectKey>> free_;  // the waiting keys that are not taken
   std::set<ObjectKey> taken_;
-  std::map<ObjectKey, std::int64_t> failures_;
+  std::map<ObjectKey, Failures> failures_;
 };
 
 }  // namespace trainyard::control

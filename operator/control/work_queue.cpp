@@ -54,8 +54,9 @@ milliseconds WorkQueue::fail(const ObjectKey& key, std::optional<milliseconds> r
   {
     const std::scoped_lock lock{mutex_};
     const double random = std::uniform_real_distribution<>{0.0, 1.0}(random_);
-    delay = std::max(schedule_.count_failure(key, random), retry_after.value_or(milliseconds{0}));
-    schedule_.add(key, steady_clock::now() + delay);
+    const auto now = steady_clock::now();
+    delay = std::max(schedule_.count_failure(key, now, random), retry_after.value_or(milliseconds{0}));
+    schedule_.add(key, now + delay);
     schedule_.finish(key);
   }
   changed_.notify_one();

@@ -26,6 +26,12 @@ std::string text_at(const json& object, const char* pointer) {
   return object.value(json::json_pointer{pointer}, "");
 }
 
+/// True for a pod that has ended and stays until somebody removes its finalizer.
+bool is_held_by_finalizer(const json& pod) {
+  const json& metadata = pod.at("metadata");
+  return metadata.value("deletionGracePeriodSeconds", std::int64_t{1}) == 0 && metadata.contains("finalizers");
+}
+
 /// "node-<rank>", or its spare node when the pod must avoid that node.
 std::string node_for(const json& pod) {
   const json labels = pod.value("/metadata/labels"_json_pointer, json::object());
@@ -78,7 +84,7 @@ bool FakeKubelet::step() {
   for (const json& pod : pods()) {
     const bool is_deleted = pod.at("metadata").contains("deletionTimestamp");
     has_changed = (is_deleted ? stop(pod) : start(pod)) || has_changed;
-    has_waiting = has_waiting || is_deleted;
+    has_waiting = has_waiting || (is_deleted && !is_held_by_finalizer(pod));
   }
   if (!has_changed && !has_waiting) idle_version_ = version;
   return has_changed;
@@ -111,9 +117,7 @@ bool FakeKubelet::start(const json& pod) {
 bool FakeKubelet::stop(const json& pod) {
   const auto until = parse_rfc3339(text_at(pod, "/metadata/deletionTimestamp"));
   check(until.has_value(), "a deletion timestamp is a time");
-  const json& metadata = pod.at("metadata");
-  const bool has_ended = metadata.value("deletionGracePeriodSeconds", std::int64_t{1}) == 0;
-  if (has_ended && metadata.contains("finalizers")) return false;
+  if (is_held_by_finalizer(pod)) return false;
   if (stubborn_ && stubborn_(pod) && clock_.now() < *until) return false;
   vanish(pod.at("metadata").at("namespace"), pod.at("metadata").at("name"));
   return true;

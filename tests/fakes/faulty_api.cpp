@@ -1,5 +1,6 @@
 #include "tests/fakes/faulty_api.hpp"
 
+#include <type_traits>
 #include <utility>
 
 namespace trainyard::fakes {
@@ -9,6 +10,10 @@ const Error killed{.kind = ErrorKind::cancelled, .message = "the caller was kill
 
 std::string name_of(const json& object) {
   return object.value("/metadata/name"_json_pointer, "");
+}
+
+std::string uid_of(const json& object) {
+  return object.value("/metadata/uid"_json_pointer, "");
 }
 
 }  // namespace
@@ -38,6 +43,11 @@ std::vector<ApiCall> FaultyApi::done() const {
   return done_;
 }
 
+std::vector<ApiCall> FaultyApi::invalid() const {
+  const std::scoped_lock lock{mutex_};
+  return invalid_;
+}
+
 std::optional<Fault> FaultyApi::begin(ApiCall& call) {
   const std::scoped_lock lock{mutex_};
   if (is_dead_) return Fault{.kind = Fault::Kind::refused, .error = killed};
@@ -50,9 +60,14 @@ std::optional<Fault> FaultyApi::begin(ApiCall& call) {
   return fault;
 }
 
-void FaultyApi::note_done(const ApiCall& call) {
+template <typename T>
+void FaultyApi::note(ApiCall call, const Result<T>& reply) {
+  if constexpr (std::is_same_v<T, json>) {
+    if (reply) call.uid = uid_of(*reply);
+  }
   const std::scoped_lock lock{mutex_};
-  if (!call.is_dry_run) done_.push_back(call);
+  if (!reply && reply.error().kind == ErrorKind::invalid) invalid_.push_back(call);
+  if (reply && !call.is_dry_run) done_.push_back(std::move(call));
 }
 
 template <typename T, typename Send>
@@ -64,7 +79,7 @@ Result<T> FaultyApi::pass(ApiCall call, Send send) {
   const bool is_delayed = fault && fault->kind == Fault::Kind::delayed;
   if (is_delayed) fault->gate->pass();
   Result<T> reply = send();
-  if (reply) note_done(call);
+  note(std::move(call), reply);
   if (fault && !is_delayed) return tl::unexpected(fault->error);
   return reply;
 }
@@ -125,10 +140,12 @@ Result<json> FaultyApi::patch(const kube::ResourceType& type, std::string_view n
 
 Result<void> FaultyApi::remove(const kube::ResourceType& type, std::string_view name_space, std::string_view name,
                                const kube::DeleteOptions& options) {
+  const auto present = api_.get(type, name_space, name);
   return pass<void>({.verb = "delete",
                      .plural = std::string{type.plural},
                      .name = std::string{name},
-                     .name_space = std::string{name_space}},
+                     .name_space = std::string{name_space},
+                     .uid = present ? uid_of(*present) : std::string{}},
                     [&] { return api_.remove(type, name_space, name, options); });
 }
 

@@ -25,6 +25,7 @@ struct ApiCall {
   std::string name_space;
   bool is_dry_run = false;
   bool is_strict = false;
+  std::string uid;  ///< The object that the server made, changed, returned or deleted.
 };
 
 /// The fault of a call.
@@ -56,6 +57,8 @@ class FaultyApi final : public kube::Api {
   [[nodiscard]] std::int64_t calls() const;
   /// Every call that the server handled, in order, without dry runs.
   [[nodiscard]] std::vector<ApiCall> done() const;
+  /// Every call that the server refused as invalid.
+  [[nodiscard]] std::vector<ApiCall> invalid() const;
 
   Result<json> get(const kube::ResourceType& type, std::string_view name_space, std::string_view name) override;
   Result<kube::ListPage> list(const kube::ResourceType& type, const kube::ListOptions& options) override;
@@ -74,7 +77,8 @@ class FaultyApi final : public kube::Api {
   template <typename T, typename Send>
   Result<T> pass(ApiCall call, Send send);
   std::optional<Fault> begin(ApiCall& call);
-  void note_done(const ApiCall& call);
+  template <typename T>
+  void note(ApiCall call, const Result<T>& reply);
 
   kube::Api& api_;
   mutable std::mutex mutex_;  // guards everything below
@@ -82,6 +86,7 @@ class FaultyApi final : public kube::Api {
   std::int64_t calls_ = 0;
   bool is_dead_ = false;
   std::vector<ApiCall> done_;
+  std::vector<ApiCall> invalid_;
 };
 
 }  // namespace trainyard::fakes

@@ -1,10 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "operator/manifest/names.hpp"
-#include "operator/plan/request_status.hpp"
 #include "tests/simulation/intruder.hpp"
 #include "tests/simulation/job_life.hpp"
 #include "tests/simulation/stories.hpp"
@@ -20,7 +17,7 @@ using builders::a_job;
 using namespace std::chrono_literals;
 
 TEST(Intruders, ChangeNoStorysEnd) {
-  constexpr std::uint64_t seeds = 120;
+  constexpr std::uint64_t seeds = 80;
   const auto stories = all_stories();
   std::vector<Outcome> expected;
   std::vector<std::int64_t> calls(stories.size());
@@ -38,14 +35,13 @@ TEST(Intruders, ChangeNoStorysEnd) {
     simulation.pass(60s);
     expect_sound(simulation);
     EXPECT_EQ(outcome_of(simulation), expected[index]);
-    EXPECT_EQ(intruder.deleted_by_operator(), std::vector<std::string>{});
     if (seed % 2 != 0) {
-      // The intruder's own job costs calls too, and so does each pod of an attempt that never began.
+      // Each pod of an attempt that never began costs calls.
       EXPECT_LE(simulation.faulty.calls(), calls[index] + 30 * intruder.acts()) << "somebody keeps the operator busy";
     }
     acts += intruder.acts();
   }
-  EXPECT_GT(acts, 2'000) << "the schedules are to do something";
+  EXPECT_GT(acts, 1'300) << "the schedules are to do something";
 }
 
 /// Single forgeries.
@@ -117,80 +113,23 @@ TEST_F(Forgery, OfAnAttemptThatNeverWasIsNotDeletedAgainAndAgain) {
   expect_not_frozen(2);
 }
 
-/// Answers and termination messages that a container which is not Trainyard's worker may give.
-json a_lie(std::mt19937_64& random) {
-  const auto text = [&] { return std::string(random() % 50'000, 'x'); };
-  const auto number = [&]() -> json {
-    switch (random() % 5) {
-      case 0:
-        return INT64_MAX;
-      case 1:
-        return -1;
-      case 2:
-        return 1.7e308;
-      case 3:
-        return UINT64_MAX;
-      default:
-        return random() % 100;
-    }
-  };
-  json lie{{"step", random() % 100}, {"totalSteps", number()}, {"loss", number()}, {"samplesPerSecond", number()}};
-  lie["checkpointError"] = text();
-  lie["waitingFor"] = text();
-  lie["etaSeconds"] = number();
-  lie["checkpoint"] = {
-      {"step", random() % 100}, {"uri", text()}, {"time", "0000-01-01T00:00:00+23:59"}, {"bytes", number()}};
-  lie["checkpointRequest"] = {{"id", random() % 2 == 0 ? "lunch" : "suspend-2"},
-                              {"state", random() % 2 == 0 ? "Done" : "Failed"},
-                              {"step", number()},
-                              {"uri", text()},
-                              {"message", text()}};
-  return lie;
+TEST_F(Forgery, DuringAnOutageDoesNotLengthenItsJobsPause) {
+  start();
+  world.faulty.set_schedule([](const fakes::ApiCall&) {
+    return std::optional{fakes::Fault{.error = {ErrorKind::unavailable, "etcdserver: leader changed"}}};
+  });
+  world.end(1, 1, 1, "boom");
+  for (int number = 0; number < 12; ++number) forge("research", fmt::format("x-{}-0", number));
+  world.faulty.set_schedule({});
+  EXPECT_TRUE(world.run_until([&] { return world.status().attempt == 2; }, 1s));
 }
 
 TEST(LyingWorker, WedgesNoJob) {
-  for (std::uint64_t seed = 1; seed <= 20 && !testing::Test::HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= 16 && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    std::mt19937_64 random{seed};
     Simulation world{{.lag_seed = seed % 2 == 0 ? seed : 0}};
-    world.apply(a_job().checkpoint().manifest());
-    const auto runs = [&](std::int64_t attempt) {
-      return world.run_until([&] { return world.is_phase(Phase::running) && world.status().attempt == attempt; });
-    };
-    const auto tell_lies = [&](std::int64_t attempt) {
-      for (int lie = 0; lie < 4; ++lie) {
-        // Sometimes for another attempt.
-        world.report(
-            plan::read_progress_report(a_lie(random), attempt + (random() % 4 == 0 ? 1 : 0), world.clock.now()));
-        world.pass(11s);
-        EXPECT_FALSE(plan::is_condition_true(world.status(), plan::condition_status_refused));
-      }
-    };
-    const auto last_lie = [&] {
-      return json{{"exitCode", 1},
-                  {"reason", std::string(9'000, 'r')},
-                  {"message", std::string(9'000, 'm')},
-                  {"culprit", UINT64_MAX},
-                  {"progress", a_lie(random)}}
-          .dump();
-    };
-    ASSERT_TRUE(runs(1));
-    world.annotate(std::string{plan::checkpoint_request_annotation}, "lunch");
-    tell_lies(1);
-    world.end(1, static_cast<std::int64_t>(random() % 2), 1, last_lie());
-    ASSERT_TRUE(runs(2)) << world.status().message;
-    tell_lies(2);
-    world.edit({{"suspend", true}});
-    ASSERT_TRUE(world.run_until([&] { return world.is_phase(Phase::suspended); })) << world.status().message;
-    world.edit({{"suspend", false}});
-    ASSERT_TRUE(runs(3)) << world.status().message;
-    tell_lies(3);
-    world.end(3, 1, 0, last_lie());
-    world.end(3, 0, 0, last_lie());
-    ASSERT_TRUE(world.run_until([&] { return world.is_phase(Phase::succeeded); })) << world.status().message;
-    world.pass(10s);
+    live_with_lies(world, seed);
     expect_sound(world);
-    EXPECT_FALSE(plan::is_condition_true(world.status(), plan::condition_status_refused));
   }
 }
 

@@ -16,22 +16,17 @@ constexpr const char* home = "zz";
 }  // namespace
 
 void Intruder::act() {
+  release();
   // Acts in several turns in a row, then pauses.
-  if (acts_left_ == 0 || below(6) != 0) return;
+  if (acts_left_ == 0 || below(4) != 0) return;
   const auto victim = world_.job();
   if (!victim) return;
+  // Most names are taken: it tries often.
+  if (below(2) == 0 && !squat(*victim)) return;
   --acts_left_;
   ++acts_;
-  switch (below(8)) {
-    case 0:
-      return lead_own_job();
-    case 1:
-    case 2:
-    case 3:
-      return change();
-    default:
-      return forge(*victim);
-  }
+  if (below(2) == 0) return change();
+  forge(*victim);
 }
 
 /// Any of the job's names in other namespaces; in the job's own namespace only names that look like them.
@@ -70,8 +65,37 @@ void Intruder::forge(const api::TrainingJob& victim) {
   json object{{"metadata", metadata_of(victim, key)}};
   if (!is_service) object["spec"]["containers"] = json::array({{{"name", "worker"}, {"image", "evil"}}});
   const bool is_made = world_.api.create(is_service ? kube::services : kube::pods, key.first, object).has_value();
-  auto& made = is_service ? services_ : pods_;
-  if (is_made && std::ranges::find(made, key) == made.end()) made.push_back(key);
+  if (is_made && !is_service && std::ranges::find(pods_, key) == pods_.end()) pods_.push_back(key);
+}
+
+/// Takes the name of a pod of the job that is gone, or of its next attempt, for a pod that nobody owns. The job needs
+/// the names of this attempt and of the next: they are given back. False if no name is free.
+bool Intruder::squat(const api::TrainingJob& victim) {
+  const std::int64_t current = std::max<std::int64_t>(1, victim.status.attempt);
+  for (const std::int64_t attempt : {current - 1, current, current + 1}) {
+    for (std::int64_t rank = 0; rank < victim.spec.replicas; ++rank) {
+      if (attempt > 0 && take(victim, manifest::pod_name(victim, attempt, rank), attempt >= current)) return true;
+    }
+  }
+  return take(victim, manifest::clean_up_pod_name(victim), true);
+}
+
+bool Intruder::take(const api::TrainingJob& victim, const std::string& name, bool is_needed) {
+  json object{{"metadata", {{"name", name}, {"labels", {{intruder_label, "true"}}}}},
+              {"spec", {{"containers", json::array({{{"name", "worker"}, {"image", "evil"}}})}}}};
+  if (below(2) == 0) object["metadata"]["labels"][std::string{contract::label_job}] = victim.metadata.name;
+  if (!world_.api.create(kube::pods, victim.metadata.name_space, object)) return false;
+  if (!is_needed) return true;
+  squats_.push_back({.key = {victim.metadata.name_space, name}, .until = world_.clock.now() + std::chrono::seconds{3}});
+  return true;
+}
+
+void Intruder::release() {
+  std::erase_if(squats_, [&](const Squat& squat) {
+    if (squat.until > world_.clock.now()) return false;
+    world_.kubelet.vanish(squat.key.first, squat.key.second);
+    return true;
+  });
 }
 
 /// A forged object ends, is deleted, or loses its finalizer.
@@ -92,40 +116,6 @@ void Intruder::change() {
       world_.kubelet.end(name_space, name, choose<int>({0, 1, 90, 91, 93, 137}),
                          R"({"exitCode": 93, "reason": "Completed", "message": "forged", "culprit": 0})");
   }
-}
-
-/// A job of the same name in another namespace.
-void Intruder::lead_own_job() {
-  const std::string name = "smoke";
-  if (!world_.api.get(kube::training_jobs, home, name)) {
-    json manifest = builders::a_job().replicas(1).manifest();
-    manifest["metadata"]["namespace"] = home;
-    static_cast<void>(world_.api.create(kube::training_jobs, home, manifest));
-    return;
-  }
-  json patch;
-  switch (below(3)) {
-    case 0:
-      static_cast<void>(world_.api.remove(kube::training_jobs, home, name));
-      return;
-    case 1:
-      patch["spec"]["suspend"] = below(2) == 0;
-      break;
-    default:
-      patch["metadata"]["annotations"][std::string{plan::checkpoint_request_annotation}] = std::string(9'000, '?');
-  }
-  static_cast<void>(world_.api.patch(kube::training_jobs, home, name, kube::PatchType::merge, patch));
-}
-
-std::vector<std::string> Intruder::deleted_by_operator() const {
-  std::vector<std::string> deleted;
-  for (const fakes::ApiCall& call : world_.faulty.done()) {
-    if (call.verb != "delete") continue;
-    const auto& made = call.plural == "pods" ? pods_ : services_;
-    const Key key{call.name_space, call.name};
-    if (std::ranges::find(made, key) != made.end()) deleted.push_back(fmt::format("{}/{}", key.first, key.second));
-  }
-  return deleted;
 }
 
 }  // namespace trainyard::simulation

@@ -10,9 +10,10 @@
 
 namespace trainyard::simulation {
 
-/// Somebody who may make pods and services, and a job of their own, in several namespaces, and knows the UID of the
-/// simulation's job. They make objects that say that the job is their owner, give them finalizers, end them in every
-/// way, and never take a name in the job's namespace that a plan of the job would give.
+/// Somebody who may make pods and services in several namespaces, and knows the UID of the simulation's job. They make
+/// objects that say that the job is their owner, give them finalizers, and end them in every way. In the job's
+/// namespace these objects never have a name that a plan of the job would give: pods with such a name have no owner,
+/// and give the name back soon if the job needs it.
 class Intruder {
  public:
   /// `world` must outlive the intruder, which stops after `acts_max` acts.
@@ -22,15 +23,21 @@ class Intruder {
   void act();
 
   [[nodiscard]] int acts() const { return acts_; }
-  /// The operator's deletes of objects that the intruder has made. There must be none.
-  [[nodiscard]] std::vector<std::string> deleted_by_operator() const;
 
  private:
   using Key = std::pair<std::string, std::string>;  // Namespace, name.
 
+  /// A name that is given back.
+  struct Squat {
+    Key key;
+    Time until;
+  };
+
   void forge(const api::TrainingJob& victim);
   void change();
-  void lead_own_job();
+  bool squat(const api::TrainingJob& victim);
+  bool take(const api::TrainingJob& victim, const std::string& name, bool is_needed);
+  void release();
   json metadata_of(const api::TrainingJob& victim, const Key& key);
   Key choose_pod(const api::TrainingJob& victim);
   std::size_t below(std::size_t end) { return random_() % end; }
@@ -44,7 +51,7 @@ class Intruder {
   int acts_left_;
   int acts_ = 0;
   std::vector<Key> pods_;
-  std::vector<Key> services_;
+  std::vector<Squat> squats_;
 };
 
 }  // namespace trainyard::simulation

@@ -28,8 +28,10 @@ local::MemoryApiOptions api_options() {
   return options;
 }
 
-bool is_intruders(const json& object) {
-  return object.at("metadata").value("labels", json::object()).contains(intruder_label);
+/// True for an object that an intruder made, and for one of another job than `job`.
+bool is_anothers(const json& object, const std::string& job) {
+  const json labels = object.at("metadata").value("labels", json::object());
+  return labels.contains(intruder_label) || labels.value(std::string{contract::label_job}, job) != job;
 }
 
 }  // namespace
@@ -199,6 +201,13 @@ void Simulation::report(plan::ProgressReport report) {
   wake_job(key_);
 }
 
+void Simulation::report(const control::ObjectKey& job, plan::ProgressReport report) {
+  const auto object = api.get(kube::training_jobs, job.name_space, job.name);
+  check(object.has_value(), "a job that reports is there");
+  progress_.set(object->at("metadata").at("uid"), std::move(report));
+  wake_job(job);
+}
+
 // ---- The loop
 
 void Simulation::wake_job(const control::ObjectKey& job) {
@@ -230,7 +239,8 @@ bool Simulation::work_once() {
     schedule.forget_failures(*key);
     if (*again) schedule.add(*key, clock.instant() + **again);
   } else {
-    const milliseconds delay = std::max(schedule.count_failure(*key, 0.5), again.error().retry_after.value_or(0ms));
+    const milliseconds delay =
+        std::max(schedule.count_failure(*key, clock.instant(), 0.5), again.error().retry_after.value_or(0ms));
     schedule.add(*key, clock.instant() + delay);
   }
   schedule.finish(*key);
@@ -300,7 +310,7 @@ bool Simulation::is_phase(api::Phase phase) {
 std::vector<std::string> Simulation::pods() {
   std::vector<std::string> found;
   for (const json& pod : kubelet.pods()) {
-    if (pod.at("metadata").at("namespace") != key_.name_space || is_intruders(pod)) continue;
+    if (pod.at("metadata").at("namespace") != key_.name_space || is_anothers(pod, key_.name)) continue;
     found.push_back(fmt::format("{} {}", pod.at("metadata").at("name").get<std::string>(),
                                 pod.value("/status/phase"_json_pointer, "Pending")));
   }
@@ -331,7 +341,7 @@ std::vector<std::string> Simulation::services() {
   check(page.has_value(), "services can be listed");
   std::vector<std::string> services;
   for (const json& service : page->items) {
-    if (is_intruders(service)) continue;
+    if (is_anothers(service, key_.name)) continue;
     services.push_back(fmt::format("{} of attempt {}", service.at("metadata").at("name").get<std::string>(),
                                    service.at("spec").at("selector").value(contract::label_attempt, "-")));
   }
@@ -342,22 +352,44 @@ std::vector<std::string> Simulation::events() {
   const auto page = api.list(kube::core_events, {.name_space = key_.name_space});
   check(page.has_value(), "events can be listed");
   std::vector<std::string> reasons;
-  for (const json& event : page->items) reasons.push_back(event.at("reason"));
+  for (const json& event : page->items) {
+    if (event.at("involvedObject").at("name") == key_.name) reasons.push_back(event.at("reason"));
+  }
   std::ranges::sort(reasons);
   return reasons;
 }
 
 std::vector<std::string> Simulation::twins() const {
+  const api::TrainingJob job{.metadata = {.name = key_.name, .uid = uid_}};
   std::map<std::string, int> created;
   for (const fakes::ApiCall& call : faulty.done()) {
-    const bool is_pod = call.verb == "create" && call.plural == "pods";
-    if (is_pod && call.name != clean_up_pod_name()) ++created[call.name];
+    const bool is_pod = call.verb == "create" && call.plural == "pods" && call.name_space == key_.name_space;
+    if (is_pod && manifest::pod_numbers(job, call.name)) ++created[call.name];
   }
   std::vector<std::string> twins;
   for (const auto& [name, count] : created) {
     if (count > 1) twins.push_back(name);
   }
   return twins;
+}
+
+std::vector<std::string> Simulation::foreign_deletes() const {
+  std::set<std::string> made;
+  std::vector<std::string> foreign;
+  for (const fakes::ApiCall& call : faulty.done()) {
+    if (call.verb == "create") made.insert(call.uid);
+    if (call.verb != "delete" || call.plural == kube::training_jobs.plural || made.contains(call.uid)) continue;
+    foreign.push_back(fmt::format("{} {}/{}", call.plural, call.name_space, call.name));
+  }
+  return foreign;
+}
+
+std::vector<std::string> Simulation::invalid_statuses() const {
+  std::vector<std::string> invalid;
+  for (const fakes::ApiCall& call : faulty.invalid()) {
+    if (call.verb == "update status") invalid.push_back(fmt::format("{}/{}", call.name_space, call.name));
+  }
+  return invalid;
 }
 
 }  // namespace trainyard::simulation

@@ -93,6 +93,8 @@ class Simulation {
   void vanish(std::int64_t attempt, std::int64_t rank);
   void lose_node(std::int64_t rank);
   void report(plan::ProgressReport report);
+  /// Of another job, which exists.
+  void report(const control::ObjectKey& job, plan::ProgressReport report);
   /// Calls `act` before each turn of the operator. It plays another user of the cluster.
   void set_intruder(std::function<void()> act) { intruder_ = std::move(act); }
 
@@ -109,7 +111,7 @@ class Simulation {
   [[nodiscard]] std::optional<api::TrainingJob> job();
   [[nodiscard]] api::TrainingJobStatus status();
   [[nodiscard]] bool is_phase(api::Phase phase);
-  /// "smoke-c0de-1-0 Running", sorted. Those in the job's namespace that no intruder has made.
+  /// "smoke-c0de-1-0 Running", sorted. Those in the job's namespace that no intruder has made, without other jobs'.
   [[nodiscard]] std::vector<std::string> pods();
   [[nodiscard]] std::vector<std::string> live_pods();
   [[nodiscard]] std::string pod_name(std::int64_t attempt, std::int64_t rank);
@@ -121,6 +123,10 @@ class Simulation {
   [[nodiscard]] std::vector<std::string> events();
   /// Pods of an attempt that were created twice under one name. There must be none.
   [[nodiscard]] std::vector<std::string> twins() const;
+  /// Pods and services that the operator deleted and had not made. There must be none.
+  [[nodiscard]] std::vector<std::string> foreign_deletes() const;
+  /// Statuses that the server refused as invalid, of any job. There must be none.
+  [[nodiscard]] std::vector<std::string> invalid_statuses() const;
   /// True when nothing was left to do at the last instant.
   [[nodiscard]] bool is_at_rest() const { return is_at_rest_; }
   /// True when the operator was busy without end at so many instants that the test can only fail: it then stops

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <ostream>
+#include <random>
 
 #include "operator/plan/conditions.hpp"
 #include "operator/plan/request_status.hpp"
+#include "tests/simulation/liar.hpp"
 
 namespace trainyard::simulation {
 namespace {
@@ -231,6 +233,31 @@ Outcome outcome_of(Simulation& simulation) {
   return outcome;
 }
 
+void live_with_lies(Simulation& simulation, std::uint64_t seed) {
+  std::mt19937_64 random{seed};
+  Liar liar{seed};
+  const auto tell_lies = [&](std::int64_t attempt) {
+    for (int lie = 0; lie < 4; ++lie) {
+      simulation.report(liar.report(attempt, simulation.clock.now()));
+      simulation.pass(std::chrono::seconds{11});
+    }
+  };
+  start(simulation, a_job().checkpoint());
+  simulation.annotate(std::string{plan::checkpoint_request_annotation}, "lunch");
+  tell_lies(1);
+  simulation.end(1, static_cast<std::int64_t>(random() % 2), 1, liar.termination_message());
+  expect_running(simulation, 2);
+  tell_lies(2);
+  simulation.edit({{"suspend", true}});
+  expect_phase(simulation, Phase::suspended);
+  simulation.edit({{"suspend", false}});
+  expect_running(simulation, 3);
+  tell_lies(3);
+  for (const std::int64_t rank : {1, 0}) simulation.end(3, rank, 0, liar.termination_message());
+  expect_phase(simulation, Phase::succeeded);
+  simulation.pass(std::chrono::seconds{10});
+}
+
 void PrintTo(const Story& story, std::ostream* stream) {
   *stream << story.name;
 }
@@ -238,6 +265,8 @@ void PrintTo(const Story& story, std::ostream* stream) {
 void expect_sound(Simulation& simulation) {
   EXPECT_EQ(simulation.twins(), std::vector<std::string>{}) << "a pod was made twice in one attempt";
   EXPECT_EQ(simulation.live_pods(), std::vector<std::string>{}) << "a pod was left behind";
+  EXPECT_EQ(simulation.foreign_deletes(), std::vector<std::string>{}) << "the operator had not made them";
+  EXPECT_EQ(simulation.invalid_statuses(), std::vector<std::string>{}) << "a text or number was not bounded";
   EXPECT_LE(simulation.events().size(), 6U);
   EXPECT_TRUE(simulation.is_at_rest()) << "the plan's actions do not run out";
 }

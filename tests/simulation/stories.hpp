@@ -38,6 +38,8 @@ struct Outcome {
 [[nodiscard]] Outcome outcome_of(Simulation& simulation);
 /// Checks what must hold of every story, however it was disturbed.
 void expect_sound(Simulation& simulation);
+/// Plays a job whose worker lies, from kubectl apply over a failure and a suspension to its success.
+void live_with_lies(Simulation& simulation, std::uint64_t seed);
 /// Plays `story` once; sets `calls` to the number of its API calls.
 [[nodiscard]] Outcome outcome_undisturbed(const Story& story, std::int64_t* calls = nullptr);
 void PrintTo(const Outcome& outcome, std::ostream* stream);

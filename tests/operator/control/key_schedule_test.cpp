@@ -103,10 +103,22 @@ TEST(KeySchedule, TakesNoMoreKeysThanItsBound) {
 
 TEST(KeySchedule, LengthensTheWaitOfEachKeyByItself) {
   KeySchedule keys = schedule();
-  for (const int delay : {100, 200, 400, 800, 1000, 1000}) EXPECT_EQ(keys.count_failure(a, 0.5), milliseconds{delay});
-  EXPECT_EQ(keys.count_failure(b, 0.5), milliseconds{100});
+  Instant now = start;
+  for (const int delay : {100, 200, 400, 800, 1000, 1000}) {
+    EXPECT_EQ(keys.count_failure(a, now, 0.5), milliseconds{delay});
+    now += milliseconds{delay};
+  }
+  EXPECT_EQ(keys.count_failure(b, now, 0.5), milliseconds{100});
   keys.forget_failures(a);
-  EXPECT_EQ(keys.count_failure(a, 0.5), milliseconds{100});
+  EXPECT_EQ(keys.count_failure(a, now, 0.5), milliseconds{100});
+}
+
+TEST(KeySchedule, DoesNotLengthenTheWaitOfAKeyThatChangesWakeBeforeItsEnd) {
+  KeySchedule keys = schedule();
+  EXPECT_EQ(keys.count_failure(a, start, 0.5), milliseconds{100});
+  EXPECT_EQ(keys.count_failure(a, start, 0.5), milliseconds{100});
+  EXPECT_EQ(keys.count_failure(a, start + milliseconds{99}, 0.5), milliseconds{1});
+  EXPECT_EQ(keys.count_failure(a, start + milliseconds{100}, 0.5), milliseconds{200});
 }
 
 }  // namespace

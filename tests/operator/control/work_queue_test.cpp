@@ -46,23 +46,23 @@ TEST(WorkQueue, GivesAKeyAgainAfterItsDelay) {
 
 TEST(WorkQueue, WaitsLongerAfterEachFailureAndAsLongAsTheReconcileAsked) {
   WorkQueue queue{
-      {.keys_max = 10, .backoff = {.initial = seconds{1}, .max = hours{1}, .factor = 2.0, .jitter_share = 0.0}}};
+      {.keys_max = 10, .backoff = {.initial = milliseconds{1}, .max = hours{1}, .factor = 2.0, .jitter_share = 0.0}}};
   std::stop_source stop;
   const auto fail_once = [&](std::optional<milliseconds> retry_after) {
-    queue.add(first_key);  // sooner than the backoff, like a watch event
     EXPECT_EQ(queue.take(stop.get_token()), first_key);
     return queue.fail(first_key, retry_after);
   };
-  EXPECT_EQ(fail_once({}), seconds{1});
-  EXPECT_EQ(fail_once({}), seconds{2});
-  EXPECT_EQ(fail_once(seconds{30}), seconds{30});
-  EXPECT_EQ(fail_once(seconds{1}), seconds{8});
-  queue.forget_failures(first_key);
-  EXPECT_EQ(fail_once({}), seconds{1});
   queue.add(first_key);
+  EXPECT_EQ(fail_once({}), milliseconds{1});
+  EXPECT_EQ(fail_once({}), milliseconds{2});
+  EXPECT_EQ(fail_once(milliseconds{30}), milliseconds{30});
+  EXPECT_EQ(fail_once(milliseconds{1}), milliseconds{8});
+  queue.forget_failures(first_key);
+  EXPECT_EQ(fail_once({}), milliseconds{1});
   ASSERT_EQ(queue.take(stop.get_token()), first_key);
   queue.succeed(first_key);
-  EXPECT_EQ(fail_once({}), seconds{1});
+  queue.add(first_key);
+  EXPECT_EQ(fail_once({}), milliseconds{1});
 }
 
 TEST(WorkQueue, LetsEveryWorkerGoWhenAskedToStop) {
