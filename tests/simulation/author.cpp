@@ -6,7 +6,7 @@
 
 #include "api/contract.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/plan/checkpoint_request.hpp"
+#include "operator/plan/request_status.hpp"
 #include "operator/plan/deletion.hpp"
 
 namespace trainyard::simulation {
