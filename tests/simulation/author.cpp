@@ -6,8 +6,8 @@
 
 #include "api/contract.hpp"
 #include "operator/manifest/names.hpp"
-#include "operator/plan/request_status.hpp"
 #include "operator/plan/deletion.hpp"
+#include "operator/plan/request_status.hpp"
 
 namespace trainyard::simulation {
 
