@@ -53,7 +53,7 @@ class OneBatch final : public SampleStream {
   std::function<Batch()> batch_;
 };
 
-Counts ids_of(const Batch& batch) {
+Counts ids_in(const Batch& batch) {
   const auto* ids = batch.ids.const_data_ptr<std::int64_t>();
   return {ids, ids + batch.size()};
 }
@@ -72,7 +72,7 @@ TEST(StreamLoader, GivesTheBatchesOfAStreamAndAsksForNoneAfterItsEnd) {
       StreamLoader loader{std::make_unique<CountingStream>(c.size, asked), 3, {.threads = threads}};
       for (const Counts& expected : c.batches) {
         const Batch batch = loader.next();
-        EXPECT_EQ(ids_of(batch), expected) << c.size << " samples, " << threads << " threads";
+        EXPECT_EQ(ids_in(batch), expected) << c.size << " samples, " << threads << " threads";
         if (batch.size() > 0) {
           EXPECT_TRUE(torch::equal(batch.inputs, batch.ids * 10));
         }
@@ -88,7 +88,7 @@ TEST(StreamLoader, KeepsTheNumbersThatTheStreamGives) {
                       }),
                       2,
                       {}};
-  EXPECT_EQ(ids_of(loader.next()), (Counts{70, 7}));
+  EXPECT_EQ(ids_in(loader.next()), (Counts{70, 7}));
 }
 
 TEST(StreamLoader, PassesOverSamplesByTheStreamsOwnMeansOrByReadingThem) {
@@ -110,7 +110,7 @@ TEST(StreamLoader, PassesOverSamplesByTheStreamsOwnMeansOrByReadingThem) {
       {
         StreamLoader loader{std::make_unique<CountingStream>(10, asked, c.by_stream), 3, {.threads = threads}};
         loader.skip(c.skipped, [&] { ++beats; });
-        EXPECT_EQ(ids_of(loader.next()), c.next) << c.skipped << (c.by_stream ? " by the stream" : " by reading");
+        EXPECT_EQ(ids_in(loader.next()), c.next) << c.skipped << (c.by_stream ? " by the stream" : " by reading");
       }
       asked.resize(std::min(asked.size(), c.asked.size()));  // A thread may have asked for more.
       EXPECT_EQ(asked, c.asked) << c.skipped << (c.by_stream ? " by the stream" : " by reading");
@@ -123,8 +123,8 @@ TEST(StreamLoader, ReadsAheadByOneThreadAndNoFurtherThanItsBound) {
   Counts asked;
   {
     StreamLoader loader{std::make_unique<CountingStream>(1000, asked), 1, {.threads = 1}};
-    EXPECT_EQ(ids_of(loader.next()), Counts{0});
-    EXPECT_EQ(ids_of(loader.next()), Counts{1});
+    EXPECT_EQ(ids_in(loader.next()), Counts{0});
+    EXPECT_EQ(ids_in(loader.next()), Counts{1});
   }
   EXPECT_GE(asked.size(), 2U);
   EXPECT_LE(asked.size(), 3U) << "two batches were taken, and one more was asked for";

@@ -231,9 +231,9 @@ TEST(Fingerprint, HasTheSizeOfASamplerAndWhetherRanksHaveOrdersOfTheirOwn) {
   EXPECT_EQ(of(false, 7), of(false, 5)) << "the size of a rank's own may depend on the number of ranks";
 }
 
-class Streams final : public IterableDataset {
+class NamedStreams final : public IterableDataset {
  public:
-  explicit Streams(std::string id) : id_{std::move(id)} {}
+  explicit NamedStreams(std::string id) : id_{std::move(id)} {}
   [[nodiscard]] std::unique_ptr<SampleStream> stream(std::int64_t /*epoch*/) const override { return nullptr; }
   [[nodiscard]] std::string id() const override { return id_; }
 
@@ -245,10 +245,10 @@ TEST(Fingerprint, OfDataWithoutASizeSaysSo) {
   const auto of = [](Datasets datasets) {
     return fingerprint("small", *make_small_module(0), datasets, {.path = "/data/a"});
   };
-  EXPECT_TRUE(
-      of({.train = nullptr, .iterable_train = std::make_unique<Streams>("flowers")}).ends_with("/streams-flowers"));
-  EXPECT_TRUE(
-      of({.train = nullptr, .iterable_train = std::make_unique<Streams>("")}).ends_with("/streams-synthetic /data/a"));
+  EXPECT_TRUE(of({.train = nullptr, .iterable_train = std::make_unique<NamedStreams>("flowers")})
+                  .ends_with("/streams-flowers"));
+  EXPECT_TRUE(of({.train = nullptr, .iterable_train = std::make_unique<NamedStreams>("")})
+                  .ends_with("/streams-synthetic /data/a"));
   EXPECT_TRUE(of({.train = std::make_unique<Augmented>("flowers"), .sampler = make_sequential_sampler(7)})
                   .ends_with("/10-flowers/7 an epoch"));
 }
