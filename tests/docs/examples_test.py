@@ -66,7 +66,7 @@ def shorten(job: dict) -> dict:
     """`job` with few steps. What would begin after these steps begins within them."""
     training = job["spec"]["training"]
     training["maxSteps"] = STEPS
-    training["log"] = {"every": {"steps": STEPS // 2}}
+    training.setdefault("log", {})["every"] = {"steps": STEPS // 2}
     training["data"].setdefault("samples", 3072)
     strategy = training.get("strategy", {})
     for begin in ("qadamWarmupSteps", "asyncWarmupSteps"):
@@ -83,6 +83,9 @@ def shorten(job: dict) -> dict:
 
 def run(job: dict, folder: pathlib.Path) -> dict:
     """What `trainyard run` has printed when it fails; otherwise the values by which the run is judged."""
+    job_log = job["spec"]["training"]["log"]
+    if "uri" in job_log:
+        job_log["uri"] = f"file://{folder}/log"
     done = subprocess.run([TRAINYARD, "run", "-", "--dir", folder], input=yaml.safe_dump(job), capture_output=True, text=True, timeout=120,
                           check=False, env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""})
     if done.returncode != 0:
@@ -98,12 +101,15 @@ def run(job: dict, folder: pathlib.Path) -> dict:
         "steps": [end["progress"]["step"] for end in ends],
         "ranks in the log": next(line["worldSize"] for line in log if line["message"] == "training begins"),
         "progress": [line["step"] for line in log if line["message"] == "progress"],
+        "pictures": len(list(folder.glob("log/timeline.*.json"))),
     }
 
 
-def success(ranks: int) -> dict:
+def success(job: dict) -> dict:
+    ranks = job["spec"]["replicas"]
+    has_timeline = job["spec"]["training"].get("strategy", {}).get("timeline", False)
     return {"phase": "Succeeded", "attempts": 1, "reasons": ["Completed"] * ranks, "steps": [STEPS] * ranks, "ranks in the log": ranks,
-            "progress": [STEPS // 2, STEPS]}
+            "progress": [STEPS // 2, STEPS], "pictures": ranks if has_timeline else 0}
 
 
 class Examples(unittest.TestCase):
@@ -134,7 +140,7 @@ class Examples(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
             runs = {name: pool.submit(run, job, pathlib.Path(folder) / name) for name, job in jobs.items()}
             found = {name: each.result() for name, each in runs.items()}
-        self.assertEqual(found, {name: success(job["spec"]["replicas"]) for name, job in jobs.items()})
+        self.assertEqual(found, {name: success(job) for name, job in jobs.items()})
 
     def test_each_algorithm_of_bagua_is_in_its_example(self):
         jobs = [yaml.safe_load(text) for text in variants(self.texts["bagua.yaml"])]
