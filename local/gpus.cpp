@@ -78,26 +78,25 @@ class Nvml {
  public:
   using Device = void*;
 
-  static Result<std::unique_ptr<Nvml>> open(const std::string& library) {
+  static Result<Nvml> open(const std::string& library) {
     void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) return fail(ErrorKind::unavailable, fmt::format("loading {}: {}", library, ::dlerror()));
-    std::unique_ptr<Nvml> nvml{new Nvml{handle}};
+    Nvml nvml{handle};
     for (const char* name :
          {"nvmlInit_v2", "nvmlShutdown", "nvmlErrorString", "nvmlDeviceGetHandleByIndex_v2",
           "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetUUID", "nvmlDeviceGetComputeRunningProcesses"}) {
       if (::dlsym(handle, name) == nullptr)
         return fail(ErrorKind::unavailable, fmt::format("{} has no function {}", library, name));
     }
-    TRY(nvml->check(nvml->function<int()>("nvmlInit_v2")(), "nvmlInit_v2"));
-    nvml->is_initialised_ = true;
+    TRY(nvml.check(nvml.function<int()>("nvmlInit_v2")(), "nvmlInit_v2"));
+    nvml.is_initialised_ = true;
     return nvml;
   }
   ~Nvml() {
-    if (is_initialised_) function<int()>("nvmlShutdown")();
-    ::dlclose(handle_);
+    if (handle_ && is_initialised_) function<int()>("nvmlShutdown")();
   }
-  Nvml(const Nvml&) = delete;
-  Nvml& operator=(const Nvml&) = delete;
+  Nvml(Nvml&&) = default;
+  Nvml& operator=(Nvml&&) = delete;
 
   Result<Device> device_of(const std::string& gpu) {
     Device device = nullptr;
@@ -132,7 +131,7 @@ class Nvml {
 
   template <typename Signature>
   [[nodiscard]] Signature* function(const char* name) const {
-    return reinterpret_cast<Signature*>(::dlsym(handle_, name));
+    return reinterpret_cast<Signature*>(::dlsym(handle_.get(), name));
   }
   [[nodiscard]] std::string text_of(int code) const { return function<const char*(int)>("nvmlErrorString")(code); }
   [[nodiscard]] Result<void> check(int code, std::string_view call) const {
@@ -140,20 +139,24 @@ class Nvml {
     return fail(ErrorKind::unavailable, fmt::format("{}: {}", call, text_of(code)));
   }
 
-  void* handle_;
+  struct Close {
+    void operator()(void* handle) const { ::dlclose(handle); }
+  };
+
+  std::unique_ptr<void, Close> handle_;
   bool is_initialised_ = false;
 };
 
 }  // namespace
 
 Result<std::vector<std::string>> find_free_gpus(const std::vector<std::string>& gpus, const std::string& library) {
-  const auto nvml = TRY(Nvml::open(library));
+  auto nvml = TRY(Nvml::open(library));
   std::vector<std::string> free;
   for (const std::string& gpu : gpus) {
-    const auto device = TRY(nvml->device_of(gpu));
-    const auto is_used = TRY(nvml->is_used(device));
+    const auto device = TRY(nvml.device_of(gpu));
+    const auto is_used = TRY(nvml.is_used(device));
     if (is_used) continue;
-    auto uuid = TRY(nvml->uuid_of(device));
+    auto uuid = TRY(nvml.uuid_of(device));
     free.push_back(std::move(uuid));
   }
   return free;
