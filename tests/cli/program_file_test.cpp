@@ -110,6 +110,7 @@ TEST_F(ProgramTest, RunRefusesDevicesThatAreNotThere) {
   }
   const std::vector<std::pair<std::string, std::string>> cases{
       {"1,", "error: --devices: GPU 1 is asked for, but this machine has no GPU\n"},
+      {"1,3", "error: --devices: GPUs 1, 3 are asked for, but this machine has no GPU\n"},
       {"-1", "error: --devices: all GPUs are asked for, but this machine has no GPU\n"}};
   for (const auto& [devices, sentence] : cases) {
     const Outcome outcome = run({"run", file, "--devices=" + devices});

@@ -26,7 +26,7 @@ SMALLER = {"    epochs: 3\n": "    maxSteps: 8\n", "    every: {steps: 100}\n": 
 # command: (the file that runs it, the words with which it does)
 ELSEWHERE = {
     "scripts/test": (".ci/run", "scripts/test"),
-    "trainyard run examples/smoke.yaml --devices 1,3": ("tests/local/gpus_test.cpp", '"1,3'),
+    "trainyard run examples/smoke.yaml --devices 1,3": ("tests/cli/program_file_test.cpp", '"1,3"'),
     "trainyard run examples/smoke.yaml -np 8 -H host1:4,host2:4": ("tests/cli/ssh_run_test.cpp", "-H"),
 }
 # How the block begins: (the file that runs it, the words with which it does)
