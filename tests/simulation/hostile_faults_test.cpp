@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include "tests/simulation/author.hpp"
 #include "tests/simulation/intruder.hpp"
 #include "tests/simulation/random_faults.hpp"
@@ -46,7 +48,8 @@ class HostileWorld {
     world.set_intruder({});
     world.pass(60s);
     expect_sound(world);
-    EXPECT_LE(world.faulty.calls(), calls + 10 * (acts() + faults_)) << "somebody keeps the operator busy";
+    EXPECT_LE(world.faulty.calls(), calls + std::int64_t{10} * (acts() + faults_))
+        << "somebody keeps the operator busy";
     const auto before = world.faulty.calls();
     world.pass(60s);
     // A pod of the author's may have been saving until now, and its job then begins another attempt.

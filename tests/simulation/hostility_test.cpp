@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include "operator/manifest/names.hpp"
 #include "tests/simulation/intruder.hpp"
 #include "tests/simulation/job_life.hpp"
@@ -37,7 +39,8 @@ TEST(Intruders, ChangeNoStorysEnd) {
     EXPECT_EQ(outcome_of(simulation), expected[index]);
     if (seed % 2 != 0) {
       // Each pod of an attempt that never began costs calls.
-      EXPECT_LE(simulation.faulty.calls(), calls[index] + 30 * intruder.acts()) << "somebody keeps the operator busy";
+      EXPECT_LE(simulation.faulty.calls(), calls[index] + std::int64_t{30} * intruder.acts())
+          << "somebody keeps the operator busy";
     }
     acts += intruder.acts();
   }
