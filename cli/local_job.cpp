@@ -48,10 +48,9 @@ bool asks_for_gpus(const json& spec) {
 
 Result<void> check_accelerator(const json& spec, bool has_gpus) {
   if (has_gpus || !asks_for_gpus(spec)) return {};
-  return fail(
-      ErrorKind::invalid,
-      "the job asks for GPUs (spec.training.accelerator is gpu), but this machine has none: name auto or cpu to "
-      "train on the CPU");
+  return fail(ErrorKind::invalid,
+              "the job asks for GPUs (spec.training.accelerator is gpu), but this machine has none: leave it out to "
+              "train on the CPU");
 }
 
 bool has_replicas_in_ranks_of(const json& spec) {

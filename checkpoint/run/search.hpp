@@ -36,7 +36,8 @@ class Search {
     bool has_skipped_complete = false;  ///< One of the skipped had been complete: its manifest was not merely torn.
   };
   /// Lists the prefix again, and makes next() begin with the best candidate again. True if there is a new candidate
-  /// there or among `copies`. Ignores claims made since begin().
+  /// there or among `copies`. Reads open claims
+  /// again, since their runs may have saved; ignores claims made since begin().
   [[nodiscard]] Result<bool> refresh(CopiesByKeeper copies = {});
 
   /// Makes next() offer `local` again, without the copies of `keepers`, if any copies remain.

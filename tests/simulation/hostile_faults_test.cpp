@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 constexpr int acts_max = 25;
 
-/// Who acts beside the simulation's job.
+/// The hostile actors of a run.
 struct Actors {
   bool has_author = false;
   bool has_intruder = false;
@@ -70,10 +70,7 @@ class HostileWorld {
 TEST(HostileFaults, ChangeNoStorysEnd) {
   constexpr std::uint64_t seeds = 60;
   const auto stories = all_stories();
-  std::vector<Outcome> expected;
-  std::vector<std::int64_t> calls(stories.size());
-  for (std::size_t index = 0; index < stories.size(); ++index)
-    expected.push_back(outcome_undisturbed(stories[index], &calls[index]));
+  const auto undisturbed = play_undisturbed(stories);
   int acts = 0;
   int faults = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
@@ -81,8 +78,8 @@ TEST(HostileFaults, ChangeNoStorysEnd) {
     SCOPED_TRACE(fmt::format("seed {}, story '{}'", seed, stories[index].name));
     HostileWorld hostile{seed, {.has_author = seed % 3 != 0, .has_intruder = seed % 3 != 1}};
     stories[index].tell(hostile.world);
-    hostile.expect_calm(calls[index]);
-    EXPECT_EQ(outcome_of(hostile.world), expected[index]);
+    hostile.expect_calm(undisturbed[index].calls);
+    EXPECT_EQ(outcome_of(hostile.world), undisturbed[index].outcome);
     acts += hostile.acts();
     faults += hostile.faults();
   }

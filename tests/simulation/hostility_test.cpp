@@ -21,10 +21,7 @@ using namespace std::chrono_literals;
 TEST(Intruders, ChangeNoStorysEnd) {
   constexpr std::uint64_t seeds = 80;
   const auto stories = all_stories();
-  std::vector<Outcome> expected;
-  std::vector<std::int64_t> calls(stories.size());
-  for (std::size_t index = 0; index < stories.size(); ++index)
-    expected.push_back(outcome_undisturbed(stories[index], &calls[index]));
+  const auto undisturbed = play_undisturbed(stories);
   int acts = 0;
   for (std::uint64_t seed = 1; seed <= seeds && !testing::Test::HasFailure(); ++seed) {
     const std::size_t index = seed % stories.size();
@@ -36,10 +33,10 @@ TEST(Intruders, ChangeNoStorysEnd) {
     stories[index].tell(simulation);
     simulation.pass(60s);
     expect_sound(simulation);
-    EXPECT_EQ(outcome_of(simulation), expected[index]);
+    EXPECT_EQ(outcome_of(simulation), undisturbed[index].outcome);
     if (seed % 2 != 0) {
       // Each pod of an attempt that never began costs calls.
-      EXPECT_LE(simulation.faulty.calls(), calls[index] + std::int64_t{30} * intruder.acts())
+      EXPECT_LE(simulation.faulty.calls(), undisturbed[index].calls + std::int64_t{30} * intruder.acts())
           << "somebody keeps the operator busy";
     }
     acts += intruder.acts();

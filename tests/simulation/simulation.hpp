@@ -93,7 +93,7 @@ class Simulation {
   void vanish(std::int64_t attempt, std::int64_t rank);
   void lose_node(std::int64_t rank);
   void report(plan::ProgressReport report);
-  /// Of another job, which exists.
+  /// The report of another job's rank 0. The job exists.
   void report(const control::ObjectKey& job, plan::ProgressReport report);
   /// Calls `act` before each turn of the operator. It plays another user of the cluster.
   void set_intruder(std::function<void()> act) { intruder_ = std::move(act); }

@@ -279,6 +279,15 @@ Outcome outcome_undisturbed(const Story& story, std::int64_t* calls) {
   return outcome_of(simulation);
 }
 
+std::vector<Undisturbed> play_undisturbed(const std::vector<Story>& stories) {
+  std::vector<Undisturbed> played;
+  for (const Story& story : stories) {
+    Undisturbed& one = played.emplace_back();
+    one.outcome = outcome_undisturbed(story, &one.calls);
+  }
+  return played;
+}
+
 void PrintTo(const Outcome& outcome, std::ostream* stream) {
   *stream << fmt::format(
       "{} ({}), attempt {}, {} restarts ({} application, {} infrastructure), records [{}], conditions [{}], "

@@ -42,6 +42,13 @@ void expect_sound(Simulation& simulation);
 void live_with_lies(Simulation& simulation, std::uint64_t seed);
 /// Plays `story` once; sets `calls` to the number of its API calls.
 [[nodiscard]] Outcome outcome_undisturbed(const Story& story, std::int64_t* calls = nullptr);
+
+struct Undisturbed {
+  Outcome outcome;
+  std::int64_t calls = 0;  ///< Of the API.
+};
+/// Plays each story once, in order.
+[[nodiscard]] std::vector<Undisturbed> play_undisturbed(const std::vector<Story>& stories);
 void PrintTo(const Outcome& outcome, std::ostream* stream);
 
 }  // namespace trainyard::simulation

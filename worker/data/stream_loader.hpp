@@ -31,7 +31,7 @@ class StreamLoader {
   std::unique_ptr<SampleStream> stream_;
   std::int64_t batch_size_;
   BatchLoaderOptions options_;
-  // With a thread, only its tasks use these two, one after another:
+  // With a thread, only its tasks use these two once next() has been called, one after another:
   std::int64_t taken_ = 0;  // samples read or passed over
   bool is_over_ = false;
   std::optional<OrderedTasks<Batch>> tasks_;  // nothing without a thread

@@ -225,7 +225,8 @@ class Exploration {
     writer.history = extended(*writer.history, std::move(reply));
     const WriterState& writer_state = writer_state_of(who, *writer.history);
     if (writer_state.memory) {
-      // Of the histories that end in this memory, the first stands for all.
+      // All histories with this memory go on alike. The first one found replaces the others, so that they are one
+      // state.
       writer.history = histories_.try_emplace(combine(who, *writer_state.memory), writer.history).first->second;
     }
     if (writer_state.has_wrong_bytes) return "a writer restored bytes that are not those of the step";

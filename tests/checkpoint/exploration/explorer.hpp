@@ -34,8 +34,9 @@ struct Scenario {
 };
 
 struct Findings {
-  std::uint64_t states =
-      0;  ///< Different ones, of the objects, the writers, what is still to happen and what has been reported.
+  /// Different ones, of the objects, the writers, what is still to happen and what has been reported. Two histories of
+  /// a writer that leave it with the same memory are one state of it.
+  std::uint64_t states = 0;
   std::uint64_t transitions = 0;  ///< Calls and faults from one state to another.
   std::uint64_t reports = 0;      ///< Transitions in which a save was reported.
   std::size_t depth_max = 0;      ///< Transitions from the beginning to the farthest state.

@@ -14,7 +14,7 @@
 
 namespace trainyard::checkpoint {
 
-/// What a run of one rank without a local tier takes from one call to the next, as a text.
+/// Writes down all that a run keeps between two of its calls. For runs of one rank without a local tier.
 struct RunMemory {
   static std::string text_of(const Run& run) {
     const Retention& retention = run.retention_;

@@ -1,4 +1,4 @@
-// What a rank does while a real S3 server, or the way to it, fails. The processes are those of a pod.
+// A rank and its launcher, as a pod starts them, while a real S3 server or the connection to it fails.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <httplib.h>

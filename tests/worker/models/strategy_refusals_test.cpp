@@ -13,7 +13,7 @@
 #include "tests/paths/paths.hpp"
 #include "tests/worker/fakes/rank_processes.hpp"
 
-/// What a strategy refuses when it sees the model or the group: all ranks, which no launcher ends, end by themselves.
+/// Jobs that a strategy refuses once it sees the model or the group. No launcher ends the ranks: each ends by itself.
 namespace trainyard {
 namespace {
 
